@@ -1,0 +1,265 @@
+"""The grammar tree: one dataclass per construct, frozen and hashable, meaning in the first line.
+
+Meaning is ordered backtracking: the first complete parse in priority order wins (Perl, RE2), never possessive PEG.
+All text is UTF-8 bytes. One tree has two compilations: *reader* (priorities, tags, commits) and *writer* (what may be
+produced: tags and commits vanish). :class:`Duplex` and :class:`Schema` are where the two differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Exactly these bytes. Empty: matches the empty string."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """One character whose code point lies in one of the inclusive ranges (ascending, disjoint). No ranges: nothing."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyChar:
+    """One well-formed UTF-8 character."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """All items in this order."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the alternatives; the earlier the better (the writer takes any). No alternatives: nothing."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """``item`` min to max times (None: unbounded). Greedy: more is better, unless ``lazy``. A nullable item is refused."""
+
+    item: Node
+    min: int = 0
+    max: int | None = None
+    lazy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Any characters, none of which begins a delimiter; ends only in front of a delimiter or at the end of input."""
+
+    delimiters: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UntilConfirmed:
+    """Any characters up to ``closer`` (consumed) that ``follow`` (regular, bounded, not consumed) comes after.
+
+    A closer that is not followed so is data. The text before the closer is what ``tag`` marks, if given.
+    """
+
+    closer: bytes
+    follow: Node
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """Nothing consumed; what follows must begin with ``item`` (regular, bounded)."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """Nothing consumed; what follows must not begin with ``item`` (regular, bounded)."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """``item``; its events are delivered together, when it is complete."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Nothing consumed; threads that pass a commit in a step silence those that pass none. ``label``: recovery point."""
+
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """``item`` as a named region of the event stream."""
+
+    name: str
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The rule of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """Each item at most once (exactly once where its flag in ``required`` is set), in any order, ``separator`` between two."""
+
+    items: tuple[Node, ...]
+    required: tuple[bool, ...]
+    separator: Node = field(default_factory=lambda: Literal(b""))
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A control token of the vocabulary: its own symbol when tokens are read or written, its text when text is read."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Writer: JSON text that validates against the schema ``text`` (JSON). Reader: ``reader``."""
+
+    text: str
+    reader: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Gbnf:
+    """A grammar in llama.cpp's notation, from its root rule."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Duplex:
+    """``reader`` where text is read, ``writer`` where it is written; the writer's language is inside the reader's."""
+
+    reader: Node
+    writer: Node
+
+
+Node: TypeAlias = (
+    Literal
+    | Class
+    | AnyChar
+    | Sequence
+    | Choice
+    | Repeat
+    | Until
+    | UntilConfirmed
+    | Peek
+    | Negate
+    | Atomic
+    | Commit
+    | Tag
+    | Ref
+    | Permutation
+    | Control
+    | Schema
+    | Gbnf
+    | Duplex
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Where reading goes on after a failure: rule ``rule`` starts with exactly the regions ``keep`` still open."""
+
+    rule: str
+    keep: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Rules by name, the start rule, and the recovery point of each commit label."""
+
+    rules: Mapping[str, Node]
+    start: str = "root"
+    recovery: Mapping[str, Recovery] = field(default_factory=dict)
+
+
+EMPTY = Literal(b"")
+NOTHING = Class(())
+
+
+def lit(text: str) -> Literal:
+    return Literal(text.encode())
+
+
+def seq(*items: Node) -> Node:
+    """A flat sequence: nested sequences spliced, empty literals dropped, adjacent literals merged."""
+    flat: list[Node] = []
+    for item in items:
+        parts = item.items if isinstance(item, Sequence) else (item,)
+        for part in parts:
+            if part == EMPTY:
+                continue
+            last = flat[-1] if flat else None
+            if isinstance(part, Literal) and isinstance(last, Literal):
+                flat[-1] = Literal(last.data + part.data)
+            else:
+                flat.append(part)
+    if not flat:
+        return EMPTY
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def alt(*items: Node) -> Node:
+    """An ordered choice, nested choices spliced, repeated alternatives dropped."""
+    flat: list[Node] = []
+    for item in items:
+        for part in item.items if isinstance(item, Choice) else (item,):
+            if part not in flat:
+                flat.append(part)
+    return flat[0] if len(flat) == 1 else Choice(tuple(flat))
+
+
+def opt(item: Node) -> Node:
+    return alt(item, EMPTY)
+
+
+def chars(spec: str) -> Class:
+    """The characters of ``spec``, as a class."""
+    points = sorted({ord(c) for c in spec})
+    ranges: list[tuple[int, int]] = []
+    for point in points:
+        if ranges and ranges[-1][1] == point - 1:
+            ranges[-1] = (ranges[-1][0], point)
+        else:
+            ranges.append((point, point))
+    return Class(tuple(ranges))
+
+
+def complement(ranges: Iterable[tuple[int, int]]) -> Class:
+    """All code points (surrogates left out) outside the ascending, disjoint ``ranges``."""
+    out: list[tuple[int, int]] = []
+    start = 0
+    for low, high in [*ranges, (0x110000, 0x110000)]:
+        for a, b in ((start, min(low - 1, 0xD7FF)), (max(start, 0xE000), low - 1)):
+            if a <= b:
+                out.append((a, b))
+        start = high + 1
+    return Class(tuple(out))
+
+
+def schema(json_schema: Any, reader: Node) -> Schema:
+    return Schema(json.dumps(json_schema, sort_keys=False, ensure_ascii=False), reader)
