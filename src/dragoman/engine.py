@@ -1,0 +1,100 @@
+"""What dragoman asks of an inference engine: five verbs, in our words. Adapters translate and hold no policy."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Where a lazy grammar starts: at this word of the output (or this token, where ``token_id`` is given)."""
+
+    word: str
+    token_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarSpec:
+    """A constraint in the form an engine takes. ``lazy``: it applies from the first trigger on only."""
+
+    gbnf: str
+    lazy: bool = False
+    triggers: tuple[Trigger, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampling parameters; None leaves the engine's own default. ``extra`` is passed on under the engine's own names."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: Mapping[int, float] = field(default_factory=dict)  # token id -> added logit; -inf bans
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Stepper(Protocol):
+    """The part of :class:`dragoman.constraint.Constraint` that an in-process engine uses."""
+
+    def fill(self, row: Any) -> None: ...
+    def accept(self, token_id: int) -> bool: ...
+    @property
+    def can_stop(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One request to an engine.
+
+    prompt_ids: the exact prompt, never to be tokenised again. prompt_text: the same for people and for scripts.
+    stops: texts that end the turn. preserved_tokens: control tokens whose text must show up in the output.
+    grammar: for engines with a grammar of their own; constraint: makes a fresh mask cursor for in-process engines.
+    """
+
+    prompt_ids: tuple[int, ...]
+    prompt_text: str
+    stops: tuple[str, ...] = ()
+    preserved_tokens: tuple[str, ...] = ()
+    grammar: GrammarSpec | None = None
+    constraint: Callable[[], Stepper] | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of output. ``finish`` is set on the last one only, with the counts where the engine tells them."""
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    finish: FinishReason | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine says of itself. template: its chat template, if it tells."""
+
+    model: str
+    context_tokens: int | None = None
+    template: str | None = None
+    takes_grammar: bool = False  # GrammarSpec.gbnf
+    takes_masks: bool = False  # Generation.constraint
+    takes_token_ids: bool = True
+
+
+class Engine(Protocol):
+    """An engine. Closing the iterator of ``generate`` (or cancelling its task) stops the generation."""
+
+    async def info(self) -> EngineInfo: ...
+    def generate(self, request: Generation) -> AsyncIterator[Chunk]: ...
+    async def aclose(self) -> None: ...
