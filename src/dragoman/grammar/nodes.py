@@ -76,6 +76,14 @@ class UntilConfirmed:
 
 
 @dataclass(frozen=True, slots=True)
+class Without:
+    """``item``, inside whose text no ``forbidden`` string occurs (one that reaches beyond its end does not count)."""
+
+    item: Node
+    forbidden: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Peek:
     """Nothing consumed; what follows must begin with ``item`` (regular, bounded)."""
 
@@ -166,6 +174,7 @@ Node: TypeAlias = (
     | Repeat
     | Until
     | UntilConfirmed
+    | Without
     | Peek
     | Negate
     | Atomic
