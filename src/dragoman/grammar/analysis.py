@@ -1,0 +1,145 @@
+"""Questions about a grammar, answered before it is compiled.
+
+Each function's first line is its promise. Nothing here recurses over rules: rules are solved by fixpoint, so a chain
+of 100,000 rules is as good as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dragoman.errors import GrammarError
+from dragoman.grammar import nodes as n
+
+
+def children(node: n.Node) -> tuple[n.Node, ...]:
+    """The nodes directly inside ``node`` that take part in its language."""
+    if isinstance(node, n.Sequence | n.Choice | n.Permutation):
+        inner = node.items
+        return (*inner, node.separator) if isinstance(node, n.Permutation) else inner
+    if isinstance(node, n.Repeat | n.Without | n.Peek | n.Negate | n.Atomic | n.Tag):
+        return (node.item,)
+    if isinstance(node, n.UntilConfirmed):
+        return (node.follow,)
+    if isinstance(node, n.Duplex | n.Schema | n.Gbnf):
+        raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled")
+    return ()
+
+
+def walk(node: n.Node) -> Iterator[n.Node]:
+    """``node`` and all nodes below it, parents first; rules are not followed."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(children(top)))
+
+
+def nullable(node: n.Node, rules: Mapping[str, bool]) -> bool:
+    """True: ``node`` may match the empty string. ``rules`` tells it of the rules."""
+    if isinstance(node, n.Literal):
+        return not node.data
+    if isinstance(node, n.Class | n.AnyChar | n.UntilConfirmed | n.Control):
+        return False
+    if isinstance(node, n.Until | n.Peek | n.Negate | n.Commit):
+        return True
+    if isinstance(node, n.Sequence):
+        return all(nullable(item, rules) for item in node.items)
+    if isinstance(node, n.Choice):
+        return any(nullable(item, rules) for item in node.items)
+    if isinstance(node, n.Repeat):
+        return node.min == 0 or nullable(node.item, rules)
+    if isinstance(node, n.Permutation):
+        return not any(node.required)
+    if isinstance(node, n.Without | n.Atomic | n.Tag):
+        return nullable(node.item, rules)
+    if isinstance(node, n.Ref):
+        return rules.get(node.name, False)
+    raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled")
+
+
+def nullable_rules(grammar: n.Grammar) -> dict[str, bool]:
+    """rule -> may it match the empty string. Least fixpoint."""
+    known = dict.fromkeys(grammar.rules, False)
+    changed = True
+    while changed:
+        changed = False
+        for name, node in grammar.rules.items():
+            if not known[name] and nullable(node, known):
+                known[name] = changed = True
+    return known
+
+
+def _leftmost(node: n.Node, known: Mapping[str, bool]) -> set[str]:
+    """The rules that may be entered before ``node`` consumes anything."""
+    out: set[str] = set()
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, n.Ref):
+            out.add(top.name)
+        elif isinstance(top, n.Sequence):
+            for item in top.items:
+                stack.append(item)
+                if not nullable(item, known):
+                    break
+        elif not isinstance(top, n.Peek | n.Negate | n.UntilConfirmed):
+            stack.extend(children(top))
+    return out
+
+
+def check(grammar: n.Grammar) -> dict[str, bool]:
+    """Nullability of the rules; GrammarError for what the machine cannot run.
+
+    Raises: GrammarError for an unknown rule, left recursion (also behind nullable prefixes), a nullable repeat body or
+    permutation item, an empty delimiter or closer.
+    """
+    known = nullable_rules(grammar)
+    if grammar.start not in grammar.rules:
+        raise GrammarError(f"the start rule {grammar.start!r} is not defined")
+    for label, point in grammar.recovery.items():
+        if point.rule not in grammar.rules:
+            raise GrammarError(f"recovery point {label!r} names the unknown rule {point.rule!r}")
+    for name, body in grammar.rules.items():
+        for node in walk(body):
+            _check_node(name, node, grammar, known)
+    _check_left_recursion(grammar, known)
+    return known
+
+
+def _check_node(rule: str, node: n.Node, grammar: n.Grammar, known: Mapping[str, bool]) -> None:
+    if isinstance(node, n.Ref) and node.name not in grammar.rules:
+        raise GrammarError(f"names the unknown rule {node.name!r}", rule=rule)
+    if isinstance(node, n.Repeat):
+        if nullable(node.item, known):
+            raise GrammarError("repeats something that may be empty; make the repeated part consume", rule=rule)
+        if node.min < 0 or (node.max is not None and node.max < node.min):
+            raise GrammarError(f"repeats {node.min} to {node.max} times, which no text can do", rule=rule)
+    if isinstance(node, n.Permutation):
+        if len(node.required) != len(node.items):
+            raise GrammarError("a permutation needs one required flag for each item", rule=rule)
+        if any(nullable(item, known) for item in node.items):
+            raise GrammarError("permutes something that may be empty; make each item consume", rule=rule)
+    if isinstance(node, n.Until) and not all(node.delimiters):
+        raise GrammarError("an empty delimiter stands everywhere", rule=rule)
+    if isinstance(node, n.UntilConfirmed) and not node.closer:
+        raise GrammarError("an empty closer stands everywhere", rule=rule)
+    if isinstance(node, n.Without) and not all(node.forbidden):
+        raise GrammarError("an empty forbidden string stands everywhere", rule=rule)
+
+
+def _check_left_recursion(grammar: n.Grammar, known: Mapping[str, bool]) -> None:
+    edges = {name: _leftmost(body, known) for name, body in grammar.rules.items()}
+    done: set[str] = set()
+    for root in grammar.rules:
+        path: dict[str, Iterator[str]] = {root: iter(edges[root])}
+        while path and root not in done:
+            top = next(reversed(path))
+            below = next(path[top], None)
+            if below is None:
+                done.add(top)
+                del path[top]
+            elif below in path:
+                raise GrammarError("refers to itself before it consumes anything (left recursion)", rule=below)
+            elif below not in done:
+                path[below] = iter(edges[below])
