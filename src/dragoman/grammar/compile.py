@@ -136,16 +136,11 @@ class _Compiler:
     def repeat(self, node: n.Repeat, following: int) -> int:
         if node.max is None and node.min <= 1:
             return self.star(node, following, at_least_one=node.min == 1)
-        before = len(self.code)
-        once = self.emit(node.item, following)
-        size = max(1, len(self.code) - before)
-        rounds = node.min + 1 if node.max is None else node.max
         if node.max == 0:
             return following
-        if self.in_guard or rounds * size <= _UNROLL:
+        rounds = node.min + 1 if node.max is None else node.max
+        if rounds == 1 or self.in_guard or rounds * _weight(node.item) <= _UNROLL:
             return self.unrolled(node, following)
-        if node.min == node.max == 1:
-            return once
         loop = self.add(Op.LOOP, None, -1)
         body = self.emit(node.item, self.add(Op.AGAIN, 1, loop))
         self.code[loop] = (Op.LOOP, (node.min, node.max, body, following, node.lazy), -1)
@@ -285,6 +280,11 @@ class _Compiler:
         n.Permutation: permutation,
         n.Control: control,
     }
+
+
+def _weight(node: n.Node) -> int:
+    """About how many instructions ``node`` compiles to."""
+    return sum(len(part.data) if isinstance(part, n.Literal) else 1 for part in analysis.walk(node))
 
 
 def _live(code: list[Code]) -> bytes:

@@ -64,7 +64,7 @@ class Op(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A compiled grammar. Immutable; its memo of states lives in the machine, not here.
+    """A compiled grammar. Immutable but for ``memo``, where :meth:`Machine.of` keeps the states made so far.
 
     code: the instructions. entries: rule -> index where a run of that rule starts (start rule and recovery rules).
     symbols: control token id -> symbol (>= 256). live[pc] is 1 where the parse can still be completed from pc.
@@ -79,6 +79,7 @@ class Program:
     live: bytes
     ordered: bool
     rule_at: Mapping[int, str] = field(default_factory=dict)  # first instruction of each rule -> its name
+    memo: object | None = None
 
     def __len__(self) -> int:
         return len(self.code)

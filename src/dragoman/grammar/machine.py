@@ -1,0 +1,387 @@
+"""The machine: a Pike simulation over bytes and control tokens, determinised lazily, as RE2 does.
+
+Rules of this file:
+- A thread is (instruction, frame, conditions, history class). Only threads that wait at a choice or at a byte are kept
+  (*kernel* threads): moves without a choice run at once, choices expand on the byte that decides them.
+- A frame is a hash-consed set of links (where to return, count, parent frame). Readers keep one link per frame,
+  writers merge the frames of threads that stand at the same instruction: behaviour is the same and ambiguous recursion
+  stays linear.
+- A history class is a set of threads with the same events so far; a step says from which class each new class comes
+  and which events it adds. One class means that nothing is disputed.
+- Steps are memoised in the State objects. A cursor holds States, not numbers, so a flushed memo never dangles.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from dragoman.errors import LimitError
+from dragoman.grammar import guards as g
+from dragoman.grammar.program import Op, Program
+from dragoman.limits import DEFAULT, Limits
+
+# kind (0 opened, 1 closed), tag, offset (0: before the byte of this step, 1: after it)
+Move = tuple[int, str, int]
+ClassMove = tuple[int, tuple[Move, ...]]
+Thread = tuple[int, "Frame", int, int]
+
+
+class Frame:
+    """Where a rule returns to: links (return instruction, count, parent). Interned: compare by identity."""
+
+    __slots__ = ("depth", "links")
+
+    def __init__(self, links: tuple[tuple[int, int, Frame | None], ...], depth: int) -> None:
+        self.links = links
+        self.depth = depth
+
+
+class State:
+    """A set (ordered in a reader) of threads, with its memo of steps.
+
+    next: symbol -> (state, class moves or None where the only class goes on without events, commits passed).
+    """
+
+    __slots__ = ("accepting", "classes", "loops", "mask", "next", "number", "skip", "skip_size", "threads")
+
+    def __init__(self, threads: tuple[Thread, ...], classes: int, number: int) -> None:
+        self.threads = threads
+        self.classes = classes
+        self.number = number
+        self.next: dict[int, tuple[State, tuple[ClassMove, ...] | None, tuple[str, ...]]] = {}
+        self.loops: set[int] = set()  # bytes that change nothing
+        self.skip: object | None = None  # compiled pattern over `loops`
+        self.skip_size = 0
+        self.accepting: tuple[int, tuple[Move, ...]] | bool | None = None
+        self.mask: object | None = None  # the constraint's mask of this state, see constraint.masks
+
+    @property
+    def dead(self) -> bool:
+        return not self.threads
+
+
+class Machine:
+    """The memo of one program, shared by all runs; the lock guards the making of states, reading needs none."""
+
+    def __init__(self, program: Program, limits: Limits = DEFAULT) -> None:
+        self.program = program
+        self.limits = limits
+        self.lock: Final = threading.RLock()
+        self.guards = g.Guards(program)
+        self.root = Frame((), 0)
+        self.flushes = 0
+        self._numbers = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._states: dict[tuple[Thread, ...], State] = {}
+        self._frames: dict[tuple[tuple[int, int, Frame | None], ...], Frame] = {}
+        self._merges: dict[tuple[Frame, Frame], Frame] = {}
+        self._starts: dict[str, State] = {}
+
+    @classmethod
+    def of(cls, program: Program) -> Machine:
+        """The machine of ``program``: made once, shared."""
+        with _MAKING:
+            if program.memo is None:
+                object.__setattr__(program, "memo", cls(program))
+            memo = program.memo
+            assert isinstance(memo, cls)
+            return memo
+
+    def start(self, rule: str | None = None) -> State:
+        """The state at the start of ``rule`` (the start rule, or that of a recovery point)."""
+        name = self.program.start if rule is None else rule
+        with self.lock:
+            state = self._starts.get(name)
+            if state is None:
+                seed: Thread = (self.program.entries[name], self.root, 0, 0)
+                settled = self._run_on(seed, (), 1)
+                threads = [] if settled is None else [settled[0]]
+                # Events of moves that need no byte stay with the first step: the start has one class and no history.
+                if settled is not None and (settled[1] or settled[2]):
+                    threads = [seed]
+                state = self._starts[name] = self._state(threads, 1)
+            return state
+
+    def step(self, state: State, symbol: int) -> tuple[State, tuple[ClassMove, ...] | None, tuple[str, ...]]:
+        """The state after ``symbol``; memoised. A state without threads is dead."""
+        known = state.next.get(symbol)
+        if known is None:
+            with self.lock:
+                known = state.next.get(symbol)
+                if known is None:
+                    known = self._step(state, symbol)
+                    state.next[symbol] = known
+                    if known[0] is state and known[1] is None and not known[2]:
+                        state.loops.add(symbol)
+        return known
+
+    def accept(self, state: State) -> tuple[int, tuple[Move, ...]] | None:
+        """(history class, further events) of the best thread that is complete here, if one is."""
+        if state.accepting is None:
+            with self.lock:
+                state.accepting = self._accept(state)
+        return None if state.accepting is False else state.accepting  # type: ignore[return-value]
+
+    # -- making states ---------------------------------------------------------------------------------------------
+
+    def _state(self, threads: list[Thread], classes: int) -> State:
+        key = tuple(threads)
+        state = self._states.get(key)
+        if state is None:
+            if len(self._states) >= self.limits.machine_states:
+                self.flushes += 1
+                self._reset()
+            self._numbers += 1
+            state = self._states[key] = State(key, classes, self._numbers)
+        return state
+
+    def _frame(self, links: tuple[tuple[int, int, Frame | None], ...]) -> Frame:
+        frame = self._frames.get(links)
+        if frame is None:
+            depth = 1 + max((parent.depth for _, _, parent in links if parent is not None), default=0)
+            if depth > self.limits.machine_depth:
+                raise LimitError("nested too deep", bound="machine_depth", limit=self.limits.machine_depth)
+            frame = self._frames[links] = Frame(links, depth)
+        return frame
+
+    def _push(self, at: int, count: int, parent: Frame) -> Frame:
+        return self._frame(((at, count, parent),))
+
+    def _step(self, state: State, symbol: int) -> tuple[State, tuple[ClassMove, ...] | None, tuple[str, ...]]:
+        arrived = self._consume(state, symbol)
+        commits: tuple[str, ...] = ()
+        if any(item[2] for item in arrived):
+            arrived = [item for item in arrived if item[2]]
+            labels: dict[str, None] = {}
+            for item in arrived:
+                labels.update(dict.fromkeys(item[2]))
+            commits = tuple(labels)
+        if not self.program.ordered:
+            return self._state(self._merged(arrived), 1), None, commits
+        return (*self._classed(arrived), commits)
+
+    def _classed(
+        self, arrived: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]
+    ) -> tuple[State, tuple[ClassMove, ...] | None]:
+        threads: dict[tuple[int, Frame, int], int] = {}
+        classes: dict[ClassMove, int] = {}
+        for (at, frame, guard, old), events, _ in arrived:
+            if (at, frame, guard) not in threads:
+                threads[at, frame, guard] = classes.setdefault((old, events), len(classes))
+        state = self._state([(*key, number) for key, number in threads.items()], len(classes))
+        moves: tuple[ClassMove, ...] | None = tuple(classes)
+        if moves == ((0, ()),):
+            moves = None
+        return state, moves
+
+    def _merged(self, arrived: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]) -> list[Thread]:
+        frames: dict[tuple[int, int], Frame] = {}
+        for (at, frame, guard, _), _, _ in arrived:
+            known = frames.get((at, guard))
+            frames[at, guard] = frame if known is None else self._merge(known, frame)
+        return sorted(
+            ((at, frame, guard, 0) for (at, guard), frame in frames.items()), key=lambda thread: (thread[0], thread[2])
+        )
+
+    def _merge(self, a: Frame, b: Frame) -> Frame:
+        """One frame that returns to wherever ``a`` or ``b`` does."""
+        if a is b:
+            return a
+        # Children before parents, without recursion: nesting may be thousands deep.
+        stack = [(a, b)]
+        while stack:
+            left, right = stack[-1]
+            if left is right or (left, right) in self._merges:
+                stack.pop()
+                continue
+            links: dict[tuple[int, int], Frame | None] = {(at, k): parent for at, k, parent in left.links}
+            missing = False
+            for at, k, parent in right.links:
+                known = links.get((at, k), parent)
+                if known is not parent and known is not None and parent is not None:
+                    merged = self._merges.get((known, parent))
+                    if merged is None:
+                        stack.append((known, parent))
+                        missing = True
+                    links[at, k] = merged
+                else:
+                    links[at, k] = parent
+            if not missing:
+                ordered = sorted(((at, k, parent) for (at, k), parent in links.items()), key=lambda link: link[:2])
+                self._merges[left, right] = self._frame(tuple(ordered))
+                stack.pop()
+        return self._merges[a, b]
+
+    def _consume(self, state: State, symbol: int) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
+        """Every way of ``state`` to consume ``symbol``, best first, each with the events and commits on its way."""
+        code = self.program.code
+        live = self.program.live
+        out: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = []
+        seen: set[tuple[int, Frame, int, bool]] = set()
+        stack: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = [
+            (thread, (), ()) for thread in reversed(state.threads)
+        ]
+        while stack:
+            thread, events, commits = stack.pop()
+            at, frame, guard, old = thread
+            key = (at, frame, guard, bool(commits))
+            if key in seen or not live[at]:
+                continue
+            seen.add(key)
+            op, argument, following = code[at]
+            if op == Op.BYTES or op == Op.SYMBOL:
+                if (symbol < 256 and argument >> symbol & 1) if op == Op.BYTES else argument == symbol:
+                    after = self.guards.step(guard, symbol)
+                    if after != g.DEAD:
+                        arrived = self._run_on((following, frame, after, old), events, 1, commits)
+                        if arrived is not None:
+                            out.append(arrived)
+                            if len(out) > self.limits.machine_threads:
+                                raise LimitError(
+                                    "too many ways to read the same text",
+                                    bound="machine_threads",
+                                    limit=self.limits.machine_threads,
+                                )
+                continue
+            for branch in reversed(self._branches(thread, events, 0, commits)):
+                stack.append(branch)
+        return out
+
+    def _branches(
+        self, thread: Thread, events: tuple[Move, ...], offset: int, commits: tuple[str, ...]
+    ) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
+        """Where a thread may go without consuming, best first."""
+        at, frame, guard, old = thread
+        op, argument, following = self.program.code[at]
+        if op == Op.SPLIT:
+            return [((target, frame, guard, old), events, commits) for target in argument]
+        if op == Op.LOOP:
+            return self._loop(thread, events, commits)
+        if op == Op.PERM:
+            return self._permute(thread, events, commits)
+        if op == Op.RETURN:
+            return [
+                ((back, parent, guard, old), events, commits) for back, _, parent in frame.links if parent is not None
+            ]
+        if op == Op.AGAIN:
+            return [
+                ((following, self._recount(frame, k, k + argument), guard, old), events, commits)
+                for _, k, _ in frame.links
+            ]
+        simple = self._simple(thread, events, offset, commits)
+        return [] if simple is None else [simple]
+
+    def _recount(self, frame: Frame, old: int, new: int) -> Frame:
+        links = tuple((at, new, parent) for at, k, parent in frame.links if k == old)
+        return self._frame(links)
+
+    def _loop(
+        self, thread: Thread, events: tuple[Move, ...], commits: tuple[str, ...]
+    ) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
+        at, frame, guard, old = thread
+        least, most, body, leave, lazy = self.program.code[at][1]
+        out: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = []
+        for link in frame.links:
+            _, k, parent = link
+            assert parent is not None
+            if most is None and k > least:  # past the minimum nothing is counted: the number of states stays finite
+                k = least
+            again = ((body, self._frame(((at, k, parent),)), guard, old), events, commits)
+            done = ((leave, parent, guard, old), events, commits)
+            ways = [done, again] if lazy else [again, done]
+            if k < least:
+                ways = [again]
+            elif most is not None and k >= most:
+                ways = [done]
+            out.extend(ways)
+        return out
+
+    def _permute(
+        self, thread: Thread, events: tuple[Move, ...], commits: tuple[str, ...]
+    ) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
+        at, frame, guard, old = thread
+        first, later, required, leave = self.program.code[at][1]
+        out: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = []
+        for _, used, parent in frame.links:
+            assert parent is not None
+            entries = later if used else first
+            for i, entry in enumerate(entries):
+                if not used >> i & 1:
+                    marked = self._frame(((at, used | 1 << i, parent),))
+                    out.append(((entry, marked, guard, old), events, commits))
+            if used & required == required:
+                out.append(((leave, parent, guard, old), events, commits))
+        return out
+
+    def _simple(
+        self, thread: Thread, events: tuple[Move, ...], offset: int, commits: tuple[str, ...]
+    ) -> tuple[Thread, tuple[Move, ...], tuple[str, ...]] | None:
+        """One move that leaves no choice; None: the thread dies."""
+        at, frame, guard, old = thread
+        op, argument, following = self.program.code[at]
+        if op == Op.CALL:
+            return (argument, self._push(following, 0, frame), guard, old), events, commits
+        if op == Op.OPEN or op == Op.CLOSE:
+            event = (0 if op == Op.OPEN else 1, argument, offset)
+            return (following, frame, guard, old), (*events, event), commits
+        if op == Op.COMMIT:
+            return (following, frame, guard, old), events, (*commits, argument)
+        if op == Op.COUNT or op == Op.MARK:
+            return (following, self._push(following, 0, frame), guard, old), events, commits
+        if op in _ENTERS:
+            guard = self.guards.enter(guard, _ENTERS[op], argument)
+        elif op == Op.LEAVE or op == Op.DROP:
+            guard = self.guards.leave(guard, argument, drop=op == Op.DROP)
+        elif op != Op.JUMP:
+            return None
+        return None if guard == g.DEAD else ((following, frame, guard, old), events, commits)
+
+    def _run_on(
+        self, thread: Thread, events: tuple[Move, ...], offset: int, commits: tuple[str, ...] = ()
+    ) -> tuple[Thread, tuple[Move, ...], tuple[str, ...]] | None:
+        """Follow ``thread`` while there is no choice; None where it dies."""
+        code = self.program.code
+        while True:
+            at, frame, guard, old = thread
+            if not self.program.live[at]:
+                return None
+            op = code[at][0]
+            if op in _WAITS or (op in _FORKS and len(frame.links) > 1):
+                return thread, events, commits
+            ways = self._branches(thread, events, offset, commits)
+            if len(ways) != 1:
+                return (thread, events, commits) if ways else None
+            thread, events, commits = ways[0]
+
+    def _accept(self, state: State) -> tuple[int, tuple[Move, ...]] | bool:
+        code = self.program.code
+        stack: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = [
+            (thread, (), ()) for thread in reversed(state.threads)
+        ]
+        seen: set[tuple[int, Frame, int]] = set()
+        while stack:
+            thread, events, commits = stack.pop()
+            at, frame, guard, old = thread
+            if (at, frame, guard) in seen:
+                continue
+            seen.add((at, frame, guard))
+            if code[at][0] == Op.ACCEPT:
+                if self.guards.settled_at_end(guard):
+                    return old, events
+                continue
+            stack.extend(reversed(self._branches(thread, events, 0, commits)))
+        return False
+
+
+_ENTERS = {
+    Op.SCAN: g.SCAN,
+    Op.REQUIRE: g.REQUIRE,
+    Op.REQUIRE_OR_END: g.REQUIRE_OR_END,
+    Op.REFUSE: g.REFUSE,
+}
+_WAITS = frozenset({Op.BYTES, Op.SYMBOL, Op.SPLIT, Op.ACCEPT, Op.MATCH})
+_FORKS = frozenset({Op.RETURN, Op.AGAIN})
+_MAKING = threading.Lock()

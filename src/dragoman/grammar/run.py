@@ -1,0 +1,230 @@
+"""One reading: a cursor over the machine's states and the events that are no longer in dispute.
+
+Each history class keeps its events as a persistent list; what all classes share is *settled* and handed on by
+:meth:`Run.take`, the rest is withheld. Nothing that was taken is ever taken back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from dragoman.errors import LimitError
+from dragoman.events import Closed, Event, Opened, Text
+from dragoman.grammar.machine import ClassMove, Machine, Move, State
+from dragoman.grammar.program import Program
+
+# Runs of bytes that change nothing are skipped by a compiled pattern once this many such bytes are known.
+_SKIP_FROM = 8
+
+
+class _Node:
+    """One event of a history; ``parent`` is what came before. Equal events after equal histories are one node."""
+
+    __slots__ = ("closes", "depth", "parent", "position", "tag")
+
+    def __init__(self, parent: _Node | None, closes: int, tag: str, position: int) -> None:
+        self.parent = parent
+        self.closes = closes
+        self.tag = tag
+        self.position = position
+        self.depth = 0 if parent is None else parent.depth + 1
+
+
+class Run:
+    """One reading of one input. Single owner; the program and its machine are shared.
+
+    position: symbols consumed so far (a control token counts as the length of the text given for it).
+    path: the open regions, outermost first, of what was taken. label: the last commit passed.
+    """
+
+    def __init__(self, program: Program, *, rule: str | None = None, position: int = 0, path: Sequence[str] = ()) -> None:
+        self.machine = Machine.of(program)
+        self.state: State = self.machine.start(rule)
+        self.position = position
+        self.path: list[str] = list(path)
+        self.label: str | None = None
+        self.label_position = position
+        self.limit: LimitError | None = None
+        self._root = _Node(None, 0, "", position)
+        self._histories: list[_Node] = [self._root]
+        self._pending = bytearray()  # bytes from _taken on
+        self._taken = position
+        self._held: list[Event] = []  # events inside an open atomic region
+        self._atomic = 0
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.state.threads)
+
+    @property
+    def withheld(self) -> bytes:
+        """The bytes that are consumed but not settled."""
+        return bytes(self._pending)
+
+    def feed(self, data: bytes) -> int:
+        """Consume ``data``; how many bytes before all threads died (``len(data)``: alive)."""
+        state, machine, position = self.state, self.machine, self.position
+        at, end = 0, len(data)
+        while at < end:
+            known = state.next.get(data[at])
+            if known is None:
+                try:
+                    known = machine.step(state, data[at])
+                except LimitError as error:
+                    self.limit = error
+                    break
+            after, moves, commits = known
+            if after is state and moves is None and not commits:
+                at = self._skip(state, data, at + 1, end)
+                continue
+            if not after.threads:
+                break
+            if commits:
+                self.label, self.label_position = commits[0], position + at + 1
+            if moves is not None:
+                self._move(moves, position + at)
+            state = after
+            at += 1
+        self.state = state
+        self.position = position + at
+        self._pending += data[:at]
+        return at
+
+    def feed_symbol(self, symbol: int, text: bytes) -> bool:
+        """Consume one control token, whose text is ``text``; False (nothing changed): no thread takes it."""
+        try:
+            after, moves, commits = self.machine.step(self.state, symbol)
+        except LimitError as error:
+            self.limit = error
+            return False
+        if not after.threads:
+            return False
+        if commits:
+            self.label, self.label_position = commits[0], self.position + len(text)
+        if moves is not None:
+            self._move(moves, self.position, width=len(text))
+        self.state = after
+        self.position += len(text)
+        self._pending += text
+        return True
+
+    def _skip(self, state: State, data: bytes, at: int, end: int) -> int:
+        if len(state.loops) < _SKIP_FROM or end - at < 16:
+            return at
+        if state.skip_size != len(state.loops):
+            state.skip = re.compile(b"[" + b"".join(b"\\x%02x" % b for b in sorted(state.loops)) + b"]*")
+            state.skip_size = len(state.loops)
+        assert isinstance(state.skip, re.Pattern)
+        match = state.skip.match(data, at, end)
+        return at if match is None else match.end()
+
+    def _move(self, moves: Iterable[ClassMove], position: int, width: int = 1) -> None:
+        made: dict[tuple[int, int, str, int], _Node] = {}
+        histories: list[_Node] = []
+        for old, events in moves:
+            histories.append(self._extended(self._histories[old], events, position, width, made))
+        self._histories = histories
+
+    def _extended(
+        self,
+        node: _Node,
+        events: Iterable[Move],
+        position: int,
+        width: int,
+        made: dict[tuple[int, int, str, int], _Node],
+    ) -> _Node:
+        for closes, tag, offset in events:
+            key = (id(node), closes, tag, offset)
+            known = made.get(key)
+            if known is None:
+                known = made[key] = _Node(node, closes, tag, position + offset * width)
+            node = known
+        return node
+
+    def finish(self) -> bool:
+        """The input ends here. True: the best complete parse is settled and :meth:`take` gives the rest."""
+        best = self.machine.accept(self.state)
+        if best is None:
+            return False
+        old, events = best
+        self._histories = [self._extended(self._histories[old], events, self.position, 0, {})]
+        return True
+
+    def take(self) -> list[Event]:
+        """The events that have settled since the last call, in order."""
+        out: list[Event] = []
+        settled, until = self._agreement()
+        for node in self._since_root(settled):
+            self._text(node.position, out)
+            if node.closes:
+                out.append(Closed(node.tag, node.position))
+                self.path.pop()
+            else:
+                out.append(Opened(node.tag, node.position))
+                self.path.append(node.tag)
+        self._root = settled
+        self._text(until, out)
+        return self._released(out)
+
+    def _since_root(self, node: _Node) -> list[_Node]:
+        nodes: list[_Node] = []
+        while node is not self._root:
+            nodes.append(node)
+            assert node.parent is not None
+            node = node.parent
+        nodes.reverse()
+        return nodes
+
+    def _agreement(self) -> tuple[_Node, int]:
+        """The last event on which all histories agree, and the byte up to which nobody disputes what follows it."""
+        first, *others = self._histories
+        if not others:
+            return first, self.position
+        common = first
+        for other in others:
+            common = _common(common, other)
+        until = self.position
+        for node in self._histories:
+            while node is not common:
+                if node.depth == common.depth + 1:
+                    until = min(until, node.position)
+                assert node.parent is not None
+                node = node.parent
+        return common, until
+
+    def _text(self, until: int, out: list[Event]) -> None:
+        count = until - self._taken
+        if count <= 0:
+            return
+        if self.path:
+            out.append(Text(bytes(self._pending[:count]), self._taken))
+        del self._pending[:count]
+        self._taken = until
+
+    def _released(self, events: list[Event]) -> list[Event]:
+        """Hold what belongs to an atomic region that is still open; its own brackets vanish."""
+        out: list[Event] = []
+        for event in events:
+            if isinstance(event, Opened | Closed) and event.tag == "@atomic":
+                self._atomic += 1 if isinstance(event, Opened) else -1
+                if not self._atomic:
+                    out.extend(self._held)
+                    self._held = []
+            elif self._atomic:
+                self._held.append(event)
+            else:
+                out.append(event)
+        return out
+
+
+def _common(a: _Node, b: _Node) -> _Node:
+    """The last common node of two histories."""
+    while a is not b:
+        if a.depth >= b.depth:
+            assert a.parent is not None
+            a = a.parent
+        else:
+            assert b.parent is not None
+            b = b.parent
+    return a
