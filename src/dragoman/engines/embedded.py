@@ -26,7 +26,7 @@ from dragoman.errors import EngineError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSettings:
-    """How the engine runs. The defaults suit a small model on a busy machine: two threads collapse where two compete."""
+    """How the engine runs. The defaults suit a small model on a busy machine, where a second thread slows it down."""
 
     context_tokens: int = 4096
     threads: int = 1
@@ -63,7 +63,7 @@ class Embedded:
                 server = library.Server(parameters)
             except RuntimeError as error:
                 raise EngineError(
-                    f"the engine could not load {path}: {error}; is it a complete GGUF file, and is there memory for it?"
+                    f"the engine could not load {path}: {error}; is it a whole GGUF file, and is there memory for it?"
                 ) from error
         return cls(server, LlamaServer(server.listening_address, api_key=secret, timeouts=Timeouts()), path)
 

@@ -14,7 +14,7 @@ EVENT_BYTES_MAX = 16 << 20  # one event is one token and its probabilities; more
 
 
 class EventReader:
-    """Push bytes, get the data of the events that they complete. Fields other than ``data`` and ``error`` are dropped."""
+    """Push bytes, get the data of the events that they complete. Only ``data`` and ``error`` fields count."""
 
     def __init__(self) -> None:
         self._rest = b""
