@@ -315,7 +315,7 @@ def _is_live(op: int, argument: Any, following: int, code: list[Code], live: byt
         needed = [i for i in range(len(first)) if required >> i & 1]
         return bool(live[out] and all(live[first[i]] for i in needed) and all(live[later[i]] for i in needed[1:]))
     if op == Op.AGAIN:
-        loop, target, _ = code[following]
+        _loop, target, _ = code[following]
         return bool(live[target[3]])
     if op == Op.BYTES:
         return bool(argument and live[following])

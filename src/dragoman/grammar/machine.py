@@ -246,8 +246,7 @@ class Machine:
                                     limit=self.limits.machine_threads,
                                 )
                 continue
-            for branch in reversed(self._branches(thread, events, 0, commits)):
-                stack.append(branch)
+            stack.extend(reversed(self._branches(thread, events, 0, commits)))
         return out
 
     def _branches(
@@ -345,7 +344,7 @@ class Machine:
         """Follow ``thread`` while there is no choice; None where it dies."""
         code = self.program.code
         while True:
-            at, frame, guard, old = thread
+            at, frame, _guard, _old = thread
             if not self.program.live[at]:
                 return None
             op = code[at][0]

@@ -28,7 +28,7 @@ class _Node:
         self.closes = closes
         self.tag = tag
         self.position = position
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
 
 
 class Run:
@@ -38,7 +38,9 @@ class Run:
     path: the open regions, outermost first, of what was taken. label: the last commit passed.
     """
 
-    def __init__(self, program: Program, *, rule: str | None = None, position: int = 0, path: Sequence[str] = ()) -> None:
+    def __init__(
+        self, program: Program, *, rule: str | None = None, position: int = 0, path: Sequence[str] = ()
+    ) -> None:
         self.machine = Machine.of(program)
         self.state: State = self.machine.start(rule)
         self.position = position

@@ -1,0 +1,224 @@
+"""Reading a model's output to its end, whatever it holds: the machine's run, and where to go on when it breaks.
+
+Rules of this file: nothing delivered is taken back; nothing raises for model output unless the caller asked for
+``strict``; every byte ends up in a region or belonged to a marker; each recovery moves forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dragoman.errors import OutputError
+from dragoman.events import Closed, Event, Failed, Opened, Text
+from dragoman.grammar.program import Program
+from dragoman.grammar.run import Run
+
+# Regions whose text is delivered; inside the others there are only markers.
+_STRUCTURE = frozenset({"call", "arg", "stop"})
+
+
+@dataclass(frozen=True, slots=True)
+class ControlToken:
+    """A control token of the output: its symbol in the program (None: the grammar knows no such token) and its text."""
+
+    symbol: int | None
+    text: bytes
+
+
+Item = bytes | ControlToken
+
+
+class Reader:
+    """Events of one output, from well-formed UTF-8 and control tokens.
+
+    position: bytes of output read so far; what the prompt wrote counts from below zero. ended: the stop was read.
+    ``prefix`` is what the prompt already wrote of the turn; its regions open, its text is delivered with ``echo`` only.
+    """
+
+    def __init__(
+        self, program: Program, *, prefix: Sequence[Item] = (), echo: bool = False, strict: bool = False
+    ) -> None:
+        self._program = program
+        self._strict = False
+        self._echo = echo
+        self._controls: list[tuple[int, ControlToken]] = []  # (position, token), not yet settled
+        self._last_recovery: tuple[int, str] | None = None
+        self._run = Run(program, position=-sum(len(_text(item)) for item in prefix))
+        self.ended = False
+        self._opening: list[Event] = []
+        for item in prefix:
+            self._opening += self.feed(item)
+        self.ended = False
+        self._strict = strict
+
+    @property
+    def position(self) -> int:
+        return self._run.position
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The open regions, outermost first."""
+        return tuple(self._run.path)
+
+    @property
+    def run(self) -> Run:
+        """The machine's cursor, for people who watch it."""
+        return self._run
+
+    def opening(self) -> list[Event]:
+        """The events of the prefix; once."""
+        events, self._opening = self._opening, []
+        return events
+
+    def feed(self, item: Item) -> list[Event]:
+        """Read one piece; what has settled. After the stop nothing is read."""
+        out: list[Event] = []
+        queue = [item]
+        while queue and not self.ended:
+            rest = self._consume(queue.pop(0))
+            self._settle(out)
+            if rest is not None and not self.ended:
+                queue[:0] = [*self._recover(out), rest]
+        return out
+
+    def _consume(self, item: Item) -> Item | None:
+        """Feed the run; what it could not take, if anything."""
+        if isinstance(item, bytes):
+            count = self._run.feed(item)
+            return None if count == len(item) else item[count:]
+        if item.symbol is not None:
+            at = self._run.position
+            if self._run.feed_symbol(item.symbol, item.text):
+                self._controls.append((at, item))
+                return None
+            if self._recoverable(item):
+                return item
+        return self._consume(item.text)
+
+    def _recoverable(self, item: ControlToken) -> bool:
+        """True: after recovery this token may still be a marker, so it is not turned into text yet."""
+        return self._last_recovery is None or self._last_recovery[0] < self._run.position
+
+    def _settle(self, out: list[Event]) -> None:
+        for event in self._run.take():
+            if isinstance(event, Text) and event.position < 0 and not self._echo:
+                end = event.position + len(event.data)
+                if end <= 0:
+                    continue
+                event = Text(event.data[-event.position :], 0)
+            if isinstance(event, Opened) and event.tag == "stop":
+                self.ended = True
+            out.append(event)
+        settled = self._run.position - len(self._run.withheld)
+        self._controls = [(at, token) for at, token in self._controls if at >= settled]
+
+    def _recover(self, out: list[Event]) -> list[Item]:
+        """Start a new run after a failure; the pieces to read again."""
+        run = self._run
+        if self._strict:
+            where = f"inside {run.path[-1]!r}" if run.path else "between regions"
+            raise OutputError(f"the output breaks its format at byte {run.position}, {where}", position=run.position)
+        label = run.label if run.label in self._program.recovery else next(iter(self._program.recovery), None)
+        settled = run.position - len(run.withheld)
+        if label is not None and not self._applies(label, run):
+            label = next(iter(self._program.recovery))
+        stuck = self._last_recovery == (settled, label or "")
+        keep = self._program.recovery[label].keep if label is not None and not stuck else ()
+        start = settled
+        if run.label_position > settled:
+            start = run.label_position
+        out.append(Failed(label or "", run.position))
+        skipped = run.withheld[: start - settled]
+        if stuck:
+            skipped, start = self._one_more(run, start)
+        if skipped and run.path and run.path[-1] not in _STRUCTURE:
+            out.append(Text(skipped, settled))
+            skipped = b""
+        out += [Closed(tag, start) for tag in reversed(run.path[len(keep) :])]
+        if skipped:
+            out += [Opened("content", settled), Text(skipped, settled), Closed("content", start)]
+        self._last_recovery = (settled, label or "")
+        again = self._between(start, run)
+        rule = None
+        if label is not None:
+            rule = next(iter(self._program.recovery.values())).rule if stuck else self._program.recovery[label].rule
+        self._run = Run(self._program, rule=rule, position=start, path=run.path[: len(keep)])
+        self._controls = []
+        return again
+
+    def _applies(self, label: str, run: Run) -> bool:
+        keep = list(self._program.recovery[label].keep)
+        return run.path[: len(keep)] == keep
+
+    def _one_more(self, run: Run, start: int) -> tuple[bytes, int]:
+        """The same failure twice: one character becomes text, so that reading moves on."""
+        settled = run.position - len(run.withheld)
+        pending = run.withheld
+        size = start - settled + 1
+        while size < len(pending) and pending[size] & 0xC0 == 0x80:
+            size += 1
+        return pending[:size], settled + min(size, len(pending))
+
+    def _between(self, start: int, run: Run) -> list[Item]:
+        """The withheld input from ``start`` on, control tokens as such."""
+        data = run.withheld
+        base = run.position - len(data)
+        out: list[Item] = []
+        at = start
+        for position, token in self._controls:
+            if position >= at:
+                if position > at:
+                    out.append(data[at - base : position - base])
+                out.append(token)
+                at = position + len(token.text)
+        if at < run.position:
+            out.append(data[at - base :])
+        return out
+
+    def finish(self, reason: str) -> list[Event]:
+        """The output ends. ``stop``: the best complete reading, else what is open is closed as it stands.
+
+        ``length``: what is withheld is text of the open region, and nothing is closed.
+        """
+        out: list[Event] = []
+        if self.ended:
+            return out
+        if reason != "length":
+            for _ in range(2):
+                if self._run.finish():
+                    self._settle(out)
+                    return out
+                if self._run.path or not self._run.withheld:
+                    break
+                for item in self._recover(out):
+                    out += self.feed(item)
+        self._leave(out)
+        if reason != "length" and self._run.path:
+            out.append(Failed(self._run.label or "", self._run.position))
+            out += [Closed(tag, self._run.position) for tag in reversed(self._run.path)]
+        return out
+
+    def _leave(self, out: list[Event]) -> None:
+        """What is still withheld belongs to the open region, to the answer where none is open, to nobody in a call."""
+        tail = self._run.withheld
+        at = self._run.position - len(tail)
+        if at < 0 and not self._echo:
+            tail = tail[-at:]
+            at = 0
+        if not tail:
+            return
+        path = self._run.path
+        if not path:
+            out += [Opened("content", at), Text(tail, at), Closed("content", self._run.position)]
+        elif path[-1] not in _STRUCTURE:
+            out.append(Text(tail, at))
+
+
+def _text(item: Item) -> bytes:
+    return item if isinstance(item, bytes) else item.text
+
+
+def control_items(ids: Sequence[int], symbols: Mapping[int, int], texts: Mapping[int, bytes]) -> list[ControlToken]:
+    """The control tokens ``ids`` as items of a program whose ``symbols`` maps token ids."""
+    return [ControlToken(symbols.get(token), texts[token]) for token in ids]
