@@ -1,0 +1,168 @@
+"""Rendering probe conversations: cached, counted, and None instead of an exception where a template refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
+
+from dragoman.errors import LimitError, TemplateError
+from dragoman.limits import Limits
+from dragoman.template.sentinels import FIRST, ProbeCall, Sentinels, tools_of
+
+Content = Literal["empty", "null", "absent", "text"]
+Tail = Literal["none", "result", "result_user", "user"]
+
+
+class Rendered(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+class Renderable(Protocol):
+    """The part of :class:`dragoman.template.render.Template` that learning uses."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def eos_token(self) -> str: ...
+    def render(
+        self,
+        messages: Any,
+        *,
+        tools: Any = None,
+        add_generation_prompt: bool = False,
+        now: Any = None,
+        variables: Any = None,
+    ) -> Rendered: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """How probe conversations are written so that a template renders them."""
+
+    arguments: Literal["object", "text"] = "object"
+    content: Content = "empty"
+    tail: Tail = "none"
+    system: bool = False
+    tools: bool = True
+    typed: bool = False  # content as a list of parts
+    variables: tuple[tuple[str, Any], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "variables": dict(self.variables)}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the assistant says in a probe. ``content`` None: as the rung has it beside calls."""
+
+    content: str | None = None
+    calls: tuple[ProbeCall, ...] = ()
+    reasoning: tuple[tuple[str, str], ...] = ()  # message key -> text
+
+
+class Prober:
+    """Renders conversations of one template and keeps what came out."""
+
+    def __init__(self, template: Renderable, limits: Limits) -> None:
+        self.template = template
+        self.count = 0
+        self.error: str | None = None  # the last refusal
+        self._limits = limits
+        self._cache: dict[str, str | None] = {}
+
+    def render(
+        self, messages: Sequence[dict[str, Any]], rung: Rung, *, words: Sentinels = FIRST, generation: bool = False
+    ) -> str | None:
+        """The rendered text; None where the template refuses (the reason is in ``error``)."""
+        tools = tools_of(words) if rung.tools else None
+        key = json.dumps([messages, words.user if rung.tools else "", generation, rung.variables])
+        if key not in self._cache:
+            self._cache[key] = self._render(messages, tools, generation, dict(rung.variables))
+        return self._cache[key]
+
+    def _render(self, messages: Any, tools: Any, generation: bool, variables: dict[str, Any]) -> str | None:
+        self.count += 1
+        if self.count > self._limits.probe_renders:
+            raise LimitError(
+                "learning the chat template needs too many renderings",
+                bound="probe_renders",
+                limit=self._limits.probe_renders,
+            )
+        try:
+            return self.template.render(
+                json.loads(json.dumps(messages)),
+                tools=tools,
+                add_generation_prompt=generation,
+                variables=variables or None,
+            ).text
+        except (TemplateError, LimitError) as error:
+            self.error = str(error)
+            return None
+
+    def after_user(
+        self,
+        said: Said | None,
+        rung: Rung,
+        *,
+        words: Sentinels = FIRST,
+        generation: bool = False,
+        tail: Tail | None = None,
+    ) -> str | None:
+        """What is written after the first user's words when the assistant says ``said``. None: refused or not found."""
+        messages = conversation(said, rung, words, rung.tail if tail is None else tail)
+        text = self.render(messages, rung, words=words, generation=generation)
+        if text is None:
+            return None
+        at = text.rfind(words.user)
+        return None if at < 0 else text[at + len(words.user) :]
+
+
+def conversation(said: Said | None, rung: Rung, words: Sentinels, tail: Tail) -> list[dict[str, Any]]:
+    """A conversation with one assistant turn (none where ``said`` is None) and what ``tail`` says after it."""
+    messages = [_message("system", words.system, rung)] if rung.system else []
+    messages.append(_message("user", words.user, rung))
+    if said is None:
+        return messages
+    messages.append(_assistant(said, rung, words))
+    if said.calls and tail in ("result", "result_user"):
+        for call in said.calls:
+            result = _message("tool", words.result, rung)
+            messages.append({**result, "tool_call_id": call.id, "name": call.name})
+    if tail == "result_user" and said.calls:
+        messages.append(_message("assistant", words.content, rung))
+    if tail in ("user", "result_user"):
+        messages.append(_message("user", words.follow_up, rung))
+    return messages
+
+
+def _message(role: str, text: str, rung: Rung) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text}] if rung.typed else text}
+
+
+def _assistant(said: Said, rung: Rung, words: Sentinels) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant"}
+    if said.content is not None:
+        message = _message("assistant", said.content, rung)
+    elif rung.content == "text":
+        message = _message("assistant", words.content, rung)
+    elif rung.content == "empty":
+        message["content"] = ""
+    elif rung.content == "null":
+        message["content"] = None
+    message.update(said.reasoning)
+    if said.calls:
+        message["tool_calls"] = [_call(call, rung) for call in said.calls]
+    return message
+
+
+def _call(call: ProbeCall, rung: Rung) -> dict[str, Any]:
+    arguments: Any = call.args if rung.arguments == "object" else json.dumps(call.args)
+    return {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": arguments}}
+
+
+def with_variables(rung: Rung, **variables: Any) -> Rung:
+    """``rung`` with further template variables."""
+    return replace(rung, variables=(*rung.variables, *variables.items()))

@@ -1,0 +1,129 @@
+"""What the text of a template says about it: evidence for the probes, never proof.
+
+Walks the Jinja syntax tree. A template that cannot be parsed is a :class:`~dragoman.errors.TemplateError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from jinja2 import Environment, TemplateSyntaxError, meta, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+
+from dragoman.errors import TemplateError
+from dragoman.template.atoms import tags
+
+# Names that every rendering gives; what else a template reads from outside is a switch or a setting of its own.
+_GIVEN = frozenset(
+    "messages tools add_generation_prompt bos_token eos_token raise_exception strftime_now documents namespace range".split()
+)
+_TEXT_TESTS = frozenset("split rsplit partition rpartition find index rfind startswith endswith replace count".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a template reads and compares with."""
+
+    variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # read from outside -> texts compared with
+    keys: frozenset[str] = frozenset()  # names read as attribute or item of anything
+    text_tests: tuple[str, ...] = ()  # literals searched in texts: split("</think>"), "</think>" in content
+    literals: tuple[str, ...] = ()  # tag-like parts of everything that the template may write
+    source: str = ""
+
+    def writes(self, text: str) -> bool:
+        """True: ``text`` occurs among what the template may write or search."""
+        return text in self.literals or text in self.text_tests or text in self.source
+
+
+class _Generation(Extension):
+    """``{% generation %}`` marks the assistant's text for training; its body is what matters here."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
+
+
+def scan(source: str) -> Scan:
+    """The facts that ``source`` shows without being run."""
+    environment = Environment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do", _Generation]
+    )
+    try:
+        tree = environment.parse(source)
+        outside = meta.find_undeclared_variables(tree) - _GIVEN - set(environment.globals)
+    except TemplateSyntaxError as error:
+        raise TemplateError(str(error.message), line=error.lineno) from error
+    except RecursionError as error:
+        raise TemplateError("nested too deeply to be read") from error
+    # A template that sets a default for a switch (`{% if not x is defined %}{% set x = ... %}`) still reads it.
+    outside |= {node.node.name for node in tree.find_all(nodes.Test) if _is_defined_test(node)} - _GIVEN  # type: ignore[attr-defined]
+    return Scan(
+        variables={name: tuple(dict.fromkeys(_compared(tree, name))) for name in sorted(outside)},
+        keys=frozenset(_keys(tree)),
+        text_tests=tuple(dict.fromkeys(_text_tests(tree))),
+        literals=tuple(dict.fromkeys(tag for text in _texts(tree) for tag in tags(text))),
+        source=source,
+    )
+
+
+def _is_defined_test(node: nodes.Test) -> bool:
+    return node.name in ("defined", "undefined") and isinstance(node.node, nodes.Name)
+
+
+def _const(node: nodes.Node | None) -> str | None:
+    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
+
+
+def _texts(tree: nodes.Template) -> Iterator[str]:
+    for node in tree.find_all((nodes.TemplateData, nodes.Const)):
+        if isinstance(node, nodes.TemplateData):
+            yield node.data
+        elif isinstance(node, nodes.Const) and isinstance(node.value, str):
+            yield node.value
+
+
+def _keys(tree: nodes.Template) -> Iterator[str]:
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call, nodes.Compare)):
+        if isinstance(node, nodes.Getattr):
+            yield node.attr
+        elif isinstance(node, nodes.Getitem):
+            key = _const(node.arg)
+            if key is not None:
+                yield key
+        elif isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr) and node.node.attr == "get":
+            key = _const(node.args[0]) if node.args else None
+            if key is not None:
+                yield key
+        elif isinstance(node, nodes.Compare):
+            key = _const(node.expr)
+            if key is not None and any(op.op in ("in", "notin") for op in node.ops):
+                yield key
+
+
+def _text_tests(tree: nodes.Template) -> Iterator[str]:
+    for node in tree.find_all((nodes.Call, nodes.Compare)):
+        if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr) and node.node.attr in _TEXT_TESTS:
+            text = _const(node.args[0]) if node.args else None
+        elif isinstance(node, nodes.Compare) and any(op.op in ("in", "notin") for op in node.ops):
+            text = _const(node.expr)
+        else:
+            text = None
+        if text:
+            yield text
+
+
+def _compared(tree: nodes.Template, name: str) -> Iterator[str]:
+    """Texts that the variable ``name`` is compared with, by ``==`` or ``in [...]``."""
+    for node in tree.find_all(nodes.Compare):
+        if not (isinstance(node.expr, nodes.Name) and node.expr.name == name):
+            continue
+        for op in node.ops:
+            for const in [op.expr, *op.expr.find_all(nodes.Const)]:
+                text = _const(const)
+                if text is not None:
+                    yield text
