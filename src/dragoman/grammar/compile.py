@@ -202,6 +202,8 @@ class _Compiler:
         return self.region("@atomic", node.item, following)
 
     def tag(self, node: n.Tag, following: int) -> int:
+        if node.resumed and self.ordered and not self.in_guard:
+            return self.emit(node.item, self.add(Op.CLOSE, node.name, following))
         return self.region(node.name, node.item, following)
 
     def region(self, name: str, item: n.Node, following: int) -> int:

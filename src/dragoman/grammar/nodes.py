@@ -113,10 +113,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """``item`` as a named region of the event stream."""
+    """``item`` as a named region of the event stream.
+
+    ``resumed``: the region is open already, a recovery point kept it; it ends after ``item``. For recovery rules only.
+    """
 
     name: str
     item: Node
+    resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
