@@ -1,0 +1,186 @@
+"""A chat template, compiled once and rendered many times: conversation in, prompt text with provenance out."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jinja2
+from jinja2 import meta, nodes
+
+from ..errors import DragomanError, TemplateError, UsageError
+from ..limits import DEFAULT, Limits
+from .environment import ENVIRONMENT, Refusal, RenderContext
+from .provenance import marked_copy, merged, plain_copy
+
+# The time that a rendering sees where its caller gives none: a fixed one, so that equal requests give equal prompts.
+FIXED_NOW = datetime.datetime(2024, 7, 26, 12, 0, 0)
+
+# What a caller's own variables may not replace.
+RESERVED = frozenset(
+    (
+        "messages",
+        "tools",
+        "add_generation_prompt",
+        "bos_token",
+        "eos_token",
+        "raise_exception",
+        "strftime_now",
+        "namespace",
+        "range",
+        "dict",
+        "cycler",
+        "joiner",
+    )
+)
+
+# Roles and part types are names out of closed sets: templates build markers of them.
+_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function", "ipython", "observation", "model"))
+_PART_TYPES = frozenset(
+    ("text", "image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "input_video")
+    + ("document", "file", "refusal", "reasoning", "thinking", "tool_use", "tool_call", "tool_result", "tool_response")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A prompt. ``parts``: (text, is_input), neighbours differ in the flag, no empty ones."""
+
+    parts: tuple[tuple[str, bool], ...]
+
+    @property
+    def text(self) -> str:
+        return "".join([text for text, _ in self.parts])
+
+
+class Template:
+    """A compiled chat template. Immutable; may be shared by threads.
+
+    Raises TemplateError (with the line) where ``source`` is no valid template.
+    """
+
+    def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "", limits: Limits = DEFAULT) -> None:
+        self.source = source
+        self.bos_token = bos_token
+        self.eos_token = eos_token
+        self.limits = limits
+        try:
+            self.ast: nodes.Template = ENVIRONMENT.parse(source)
+            self._compiled = ENVIRONMENT.from_string(source)
+        except jinja2.TemplateSyntaxError as error:
+            raise TemplateError(error.message or "syntax error", line=error.lineno) from error
+        except Exception as error:  # nested too deep for Jinja's parser or Python's compiler
+            raise TemplateError(f"cannot be compiled: {error or type(error).__name__}") from error
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the source, in hex."""
+        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @cached_property
+    def undeclared(self) -> frozenset[str]:
+        """Names that the template reads and never sets, the environment's own left out."""
+        return frozenset(meta.find_undeclared_variables(self.ast)) - ENVIRONMENT.globals.keys()
+
+    @cached_property
+    def compared(self) -> frozenset[str]:
+        """String constants that the template compares something with."""
+        found: set[str] = set()
+        for compare in self.ast.find_all(nodes.Compare):
+            found.update(const.value for const in compare.find_all(nodes.Const) if isinstance(const.value, str))
+        return frozenset(found)
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = False,
+        now: datetime.datetime | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> Rendered:
+        """The prompt of a conversation.
+
+        ``variables`` are the caller's own (``chat_template_kwargs``); ``now`` is what the template takes for the time.
+        Raises TemplateError where the template refuses the conversation or fails, LimitError where it needs too much,
+        UsageError where ``variables`` would replace what is not theirs.
+        """
+        values = marked_copy({"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}})
+        for message in values["messages"]:
+            self._unmark(message)
+        return Rendered(merged(self._pieces(values, add_generation_prompt, now)))
+
+    def render_text(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = False,
+        now: datetime.datetime | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The text of :meth:`render`, made without provenance (faster: for probing)."""
+        values = plain_copy({"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}})
+        return "".join(self._pieces(values, add_generation_prompt, now))
+
+    def _unmark(self, message: Any) -> None:
+        """Take the mark from the role and from the types of content parts, where they are known names."""
+        if not isinstance(message, dict):
+            return
+        self._unmark_name(message, "role", _ROLES)
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict):
+                self._unmark_name(part, "type", _PART_TYPES)
+
+    def _unmark_name(self, holder: dict[str, Any], key: str, known: frozenset[str]) -> None:
+        name = holder.get(key)
+        if isinstance(name, str) and (name in known or (name in self.compared and name.isidentifier())):
+            holder[key] = str.__str__(name)
+
+    def _pieces(self, values: dict[str, Any], add_generation_prompt: bool, now: datetime.datetime | None) -> list[str]:
+        variables: dict[str, Any] = {str.__str__(name): value for name, value in values["variables"].items()}
+        for name in variables:
+            if name in RESERVED:
+                raise UsageError(f"chat_template_kwargs may not set {name!r}", param="chat_template_kwargs")
+        variables.update(
+            messages=values["messages"],
+            add_generation_prompt=add_generation_prompt,
+            bos_token=self.bos_token,
+            eos_token=self.eos_token,
+        )
+        if values["tools"]:
+            variables["tools"] = values["tools"]
+        context = self._compiled.new_context(variables)
+        assert isinstance(context, RenderContext)
+        context.begin(self.limits, now or FIXED_NOW)
+        try:
+            return list(_bounded(self._compiled.root_render_func(context), context))
+        except DragomanError:
+            raise
+        except Refusal as error:
+            raise TemplateError(error.message or "the template refuses the conversation", line=self._line(error)) from error
+        except Exception as error:
+            what = str(error) or type(error).__name__
+            known = isinstance(error, jinja2.TemplateError)
+            message = what if known else f"{type(error).__name__}: {what}"
+            raise TemplateError(message, line=self._line(error)) from error
+
+    def _line(self, error: BaseException) -> int | None:
+        """The line of the template where ``error`` was raised."""
+        code = self._compiled.root_render_func.__code__.co_filename
+        lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == code]
+        return self._compiled.get_corresponding_lineno(lines[-1]) if lines else None
+
+
+def _bounded(pieces: Iterator[str], context: RenderContext) -> Iterator[str]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        context.budget.grow(size)
+        yield piece
