@@ -125,6 +125,11 @@ class Machine:
                 state.accepting = self._accept(state)
         return None if state.accepting is False else state.accepting  # type: ignore[return-value]
 
+    def waits(self, state: State) -> set[int]:
+        """The consuming instructions that some thread of ``state`` waits at."""
+        with self.lock:
+            return self._closure(state)[0]
+
     # -- making states ---------------------------------------------------------------------------------------------
 
     def _state(self, threads: list[Thread], classes: int) -> State:
@@ -356,7 +361,14 @@ class Machine:
             thread, events, commits = ways[0]
 
     def _accept(self, state: State) -> tuple[int, tuple[Move, ...]] | bool:
+        best = self._closure(state)[1]
+        return False if best is None else best
+
+    def _closure(self, state: State) -> tuple[set[int], tuple[int, tuple[Move, ...]] | None]:
+        """What is reachable without consuming: the consuming instructions, and the best complete thread."""
         code = self.program.code
+        waits: set[int] = set()
+        best: tuple[int, tuple[Move, ...]] | None = None
         stack: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = [
             (thread, (), ()) for thread in reversed(state.threads)
         ]
@@ -367,15 +379,19 @@ class Machine:
             if (at, frame, guard) in seen:
                 continue
             seen.add((at, frame, guard))
-            if code[at][0] == Op.ACCEPT:
-                if self.guards.settled_at_end(guard):
-                    return old, events
-                continue
-            stack.extend(reversed(self._branches(thread, events, 0, commits)))
-        return False
+            op = code[at][0]
+            if op == Op.ACCEPT:
+                if best is None and self.guards.settled_at_end(guard):
+                    best = old, events
+            elif op in (Op.BYTES, Op.SYMBOL):
+                if self.program.live[at]:
+                    waits.add(at)
+            else:
+                stack.extend(reversed(self._branches(thread, events, 0, commits)))
+        return waits, best
 
 
-_ENTERS = {
+_ENTERS: dict[int, int] = {
     Op.SCAN: g.SCAN,
     Op.REQUIRE: g.REQUIRE,
     Op.REQUIRE_OR_END: g.REQUIRE_OR_END,
