@@ -1,0 +1,117 @@
+"""One subject for each engine under the contract: the engine, and requests that mean the same to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.engine import Engine, Generation, GrammarSpec, Sampling
+from dragoman.engines.embedded import Embedded
+from dragoman.engines.scripted import Dice, Scripted
+
+# A language that all engines can be held to, small enough to be written down in both notations.
+SENTENCES = tuple(
+    f"the {size} {thing} says {word}" for size in ("big", "wee") for thing in ("fox", "é😀") for word in ("a", "bb")
+)
+GBNF = 'root ::= "the " ("big" | "wee") " " ("fox" | "é😀") " says " ("a" | "bb")'
+# Words without end: what an engine writes until it is stopped.
+ENDLESS_GBNF = 'root ::= ("word" " ")+ "."'
+TOKENS: tuple[bytes, ...] = (*(bytes([byte]) for byte in range(256)), b"the ", b" says ", b"word", b"fox", b"<end>")
+END = len(TOKENS) - 1
+
+
+class Texts:
+    """A Stepper over a finite set of texts: slow and obvious."""
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self.texts = [text.encode() for text in texts]
+        self.written = b""
+
+    def fill(self, row: Any) -> None:
+        row[:] = 0
+        for token in range(len(TOKENS)):
+            if self._begins(self.written + TOKENS[token]):
+                row.view("uint32")[token // 32] |= 1 << (token % 32)
+
+    def accept(self, token_id: int) -> bool:
+        allowed = self._begins(self.written + TOKENS[token_id])
+        if allowed:
+            self.written += TOKENS[token_id]
+        return allowed
+
+    @property
+    def can_stop(self) -> bool:
+        return self.written in self.texts
+
+    def _begins(self, start: bytes) -> bool:
+        return any(text.startswith(start) for text in self.texts)
+
+
+class Words(Texts):
+    """A Stepper that takes ``word `` for ever."""
+
+    def __init__(self) -> None:
+        super().__init__(("word ",))
+
+    def accept(self, token_id: int) -> bool:
+        allowed = super().accept(token_id)
+        if self.written == b"word ":
+            self.written = b""
+        return allowed
+
+    @property
+    def can_stop(self) -> bool:
+        return False
+
+
+@dataclass
+class Subject:
+    """An engine under test. ``prompt``: any prompt it understands; ``settings``: sampling that suits it."""
+
+    engine: Engine
+    prompt: tuple[int, ...] = (1, 2, 3)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def sentence(self, *, max_tokens: int = 64, seed: int = 1, stops: tuple[str, ...] = ()) -> Generation:
+        """A request that must be answered with one of SENTENCES."""
+        return self._request(GBNF, lambda: Texts(SENTENCES), max_tokens=max_tokens, seed=seed, stops=stops)
+
+    def endless(self, *, max_tokens: int | None = 2_000, stops: tuple[str, ...] = ()) -> Generation:
+        """A request that is answered with ``word word word ...`` until somebody stops it."""
+        return self._request(ENDLESS_GBNF, Words, max_tokens=max_tokens, seed=1, stops=stops)
+
+    def _request(
+        self, gbnf: str, stepper: Callable[[], Texts], *, max_tokens: int | None, seed: int, stops: tuple[str, ...]
+    ) -> Generation:
+        return Generation(
+            self.prompt,
+            "",
+            stops=stops,
+            grammar=GrammarSpec(gbnf),
+            constraint=stepper,
+            sampling=Sampling(max_tokens=max_tokens, seed=seed, **self.settings),
+        )
+
+
+def scripted() -> Subject:
+    """Answers as the request asks: a script that knows its part."""
+
+    def answer(request: Generation) -> str:
+        assert request.grammar is not None
+        return "word " * 5_000 if request.grammar.gbnf == ENDLESS_GBNF else SENTENCES[(request.sampling.seed or 0) % 8]
+
+    return Subject(Scripted(answer, size=3, delay=0.001, encode=lambda piece: [ord(char) for char in piece]))
+
+
+def dice() -> Subject:
+    return Subject(Dice(lambda token: TOKENS[token], len(TOKENS), stop_ids={END}, delay=0.001))
+
+
+async def embedded(engine: Embedded) -> Subject:
+    prompt = await engine.tokenize(
+        "<|im_start|>user\nTell me a story.<|im_end|>\n<|im_start|>assistant\n", controls=True
+    )
+    # A ban on the full stop keeps the endless request endless; no other request writes one.
+    dot = (await engine.tokenize("."))[0]
+    return Subject(engine, tuple(prompt), {"temperature": 1.0, "logit_bias": {dot: float("-inf")}})
