@@ -1,7 +1,7 @@
 """What a tool's JSON Schema says of one parameter, as far as reading its value from text needs it.
 
-This is no validator: it looks at types, ``enum`` and ``const`` through ``$ref``, ``anyOf``, ``oneOf`` and ``allOf``, and takes
-everything else as permitted. Malformed schemas are read as saying nothing; nothing here raises.
+This is no validator: it looks at types, ``enum`` and ``const`` through ``$ref``, ``anyOf``, ``oneOf`` and ``allOf``
+and takes everything else as permitted. Malformed schemas are read as saying nothing; nothing here raises.
 
     declared_types   which JSON types may the value have
     admits           may it be this value
@@ -18,6 +18,18 @@ ValueKind: TypeAlias = Literal["string", "typed", "json"]
 
 JSON_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 _CONTAINERS: Final = frozenset({"object", "array"})
+# Type words of Python and of other schema languages that tool lists really hold.
+_ALIASES: Final = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "double": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "list": "array",
+    "tuple": "array",
+    "none": "null",
+}
 # Keywords that only make sense for one type: authors leave the type out beside them.
 _IMPLIED: Final = {
     "properties": "object",
@@ -66,6 +78,11 @@ def schema_for(tools: Sequence[Any], name: str, key: str) -> Declared | None:
 def parameter_schema(schema: Any, key: str, root: Any) -> Any:
     """The schema of property ``key`` of an object schema; None where nothing is declared."""
     return _property(schema, key, root, _Budget(), 0)
+
+
+def item_schema(schema: Any, root: Any) -> Any:
+    """The schema of the items of an array schema; None where nothing is declared."""
+    return _items(schema, root, _Budget(), 0)
 
 
 def declared_types(schema: Any, root: Any) -> frozenset[str]:
@@ -170,10 +187,16 @@ def _types(schema: Any, root: Any, budget: _Budget, depth: int) -> frozenset[str
     return found
 
 
-def _own_types(schema: Mapping[str, Any]) -> frozenset[str] | None:
+def _named_types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The types that ``type`` names; empty: none that we know."""
     named = schema.get("type")
     words = [named] if isinstance(named, str) else named if isinstance(named, Sequence) else []
-    types = frozenset(word for word in words if isinstance(word, str) and word in JSON_TYPES)
+    lower = [word.lower() for word in words if isinstance(word, str)]
+    return frozenset(_ALIASES.get(word, word) for word in lower) & JSON_TYPES
+
+
+def _own_types(schema: Mapping[str, Any]) -> frozenset[str] | None:
+    types = _named_types(schema)
     if "number" in types:
         types |= {"integer"}
     values = _listed(schema)
@@ -227,9 +250,7 @@ def _admits(schema: Any, root: Any, value: Any, budget: _Budget, depth: int) -> 
         return True
     if value is None and schema.get("nullable") is True:
         return True
-    named = schema.get("type")
-    words = [named] if isinstance(named, str) else named if isinstance(named, Sequence) else []
-    types = {word for word in words if isinstance(word, str)} & JSON_TYPES
+    types = _named_types(schema)
     if types and not types & _types_of(value):
         return False
     values = _listed(schema)
@@ -257,3 +278,17 @@ def _property(schema: Any, key: str, root: Any, budget: _Budget, depth: int) -> 
             return found[0] if len(found) == 1 else {"allOf" if keyword == "allOf" else "anyOf": found}
     rest = schema.get("additionalProperties")
     return rest if isinstance(rest, Mapping) else None
+
+
+def _items(schema: Any, root: Any, budget: _Budget, depth: int) -> Any:
+    schema = resolve(schema, root)
+    if not isinstance(schema, Mapping) or not budget.spend(depth):
+        return None
+    if isinstance(schema.get("items"), Mapping):
+        return schema["items"]
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for branch in _branches(schema, keyword):
+            found = _items(branch, root, budget, depth + 1)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,166 @@
+"""One tool call while it comes in: its regions -> pieces that go on the wire in the order that clients need.
+
+The first piece has id, name and no arguments and waits for the name; what is known of the arguments before that waits
+with it. Arguments are the model's own JSON text, or are written from tagged parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from dragoman.chat import ToolCall, ToolCallDelta
+from dragoman.chat_schema import tool_names, tool_parameters
+from dragoman.stream.arguments import ArgumentsWriter
+from dragoman.stream.json_text import WHITE, is_json_object
+from dragoman.stream.unescape import JsonUnescaper, unescape
+
+_WHOLE: Final = frozenset({"id", "id.json", "name", "name.json", "key", "key.json"})  # read when they are complete
+
+
+class CallBuilder:
+    """Call number ``index``. ``problems``: (code, message) pairs that the owner takes away.
+
+    ids_after_arguments: an id may still follow the arguments, so the first piece waits for it or for the call's end.
+    """
+
+    def __init__(
+        self, index: int, *, tools: Sequence[Mapping[str, Any]], new_id: Callable[[], str], ids_after_arguments: bool
+    ) -> None:
+        self.problems: list[tuple[str, str]] = []
+        self._index = index
+        self._tools = tools
+        self._new_id = new_id
+        self._wait_for_id = ids_after_arguments
+        self._id = ""
+        self._name: str | None = None
+        self._started = False  # the first piece is out
+        self._broken = False
+        self._closed = False
+        self._arguments: list[str] = []  # delivered, or waiting for the first piece
+        self._text: list[str] = []  # of the open region of _WHOLE
+        self._unescaper: JsonUnescaper | None = None
+        self._writer: ArgumentsWriter | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._started
+
+    @property
+    def raw(self) -> str:
+        """What was read of a call whose name never came."""
+        return "".join([*self._text, *self._arguments])
+
+    def to_tool_call(self) -> ToolCall:
+        return ToolCall(self._id, self._name or "", "".join(self._arguments))
+
+    def open(self, tag: str) -> list[ToolCallDelta]:
+        """A region inside the call starts."""
+        if tag in _WHOLE:
+            self._text = []
+        elif tag == "args.json":
+            self._unescaper = JsonUnescaper()
+        elif tag.startswith("value."):
+            return self._deliver(self._tagged().begin_value(tag))
+        return []
+
+    def text(self, tag: str, text: str) -> list[ToolCallDelta]:
+        """Text of the innermost region; the markers of the call itself are nobody's text."""
+        if tag in _WHOLE:
+            self._text.append(text)
+        elif tag == "args":
+            return self._deliver(text)
+        elif tag == "args.json" and self._unescaper is not None:
+            return self._deliver(self._unescaper.feed(text))
+        elif tag.startswith("value."):
+            return self._deliver(self._tagged().feed(text))
+        return []
+
+    def close(self, tag: str) -> list[ToolCallDelta]:
+        """A region inside the call is complete."""
+        if tag in _WHOLE:
+            return self._close_whole(tag)
+        if tag == "args.json" and self._unescaper is not None:
+            return self._deliver(self._unescaper.finish())
+        if self._broken:
+            return []  # as it stands: no quote and no brace is added
+        if tag.startswith("value."):
+            return self._deliver(self._tagged().end_value())
+        if tag == "arg":
+            return self._deliver(self._tagged().end_member())
+        return []
+
+    def fail(self) -> None:
+        """The call left its format: from now on nothing is added that the model did not write."""
+        self._broken = True
+
+    def finish(self) -> list[ToolCallDelta]:
+        """The call is over, complete or broken."""
+        out = self._start(final=True)
+        if self._broken:
+            self.problems.append(
+                ("broken_call", f"the call of {self._called} left its format; it is kept as it stands")
+            )
+            return out
+        arguments = "".join(self._arguments)
+        if self._writer is not None:
+            out += self._deliver(self._writer.finish())
+            self._note_values()
+        elif not arguments.strip(WHITE):
+            out += self._deliver("{}")
+        if self._name is not None and not is_json_object("".join(self._arguments)):
+            self.problems.append(("invalid_arguments", f"the arguments of {self._called} are no JSON object"))
+        return out
+
+    def truncate(self) -> list[ToolCallDelta]:
+        """The output ends by length inside the call: what came is kept, nothing is added."""
+        out = self._start(final=True)
+        self.problems.append(("truncated", f"the output ended by length inside the call of {self._called}"))
+        return out
+
+    @property
+    def _called(self) -> str:
+        return "a tool not yet named" if self._name is None else repr(self._name)
+
+    def _close_whole(self, tag: str) -> list[ToolCallDelta]:
+        text, self._text = "".join(self._text), []
+        kind, _, encoded = tag.partition(".")
+        if encoded:
+            text = unescape(text)
+        if kind == "key":
+            return self._deliver(self._tagged().begin_member(text))
+        if kind == "id" and not self._started:
+            self._id = text
+        elif kind == "name" and self._name is None:
+            self._name = text
+            if self._tools and text not in tool_names(self._tools):
+                self.problems.append(("unknown_tool", f"the model calls {text!r}, which is not among the tools"))
+        return self._start(final=False)
+
+    def _start(self, *, final: bool) -> list[ToolCallDelta]:
+        """The first piece, and the arguments that waited for it, as soon as both may go."""
+        if self._started or self._name is None or (self._wait_for_id and not self._id and not final):
+            return []
+        self._started = True
+        self._id = self._id or self._new_id()
+        out = [ToolCallDelta(self._index, id=self._id, name=self._name)]
+        waiting = "".join(self._arguments)
+        return [*out, ToolCallDelta(self._index, arguments=waiting)] if waiting else out
+
+    def _tagged(self) -> ArgumentsWriter:
+        if self._writer is None:
+            parameters = None if self._name is None else tool_parameters(self._tools, self._name)
+            self._writer = ArgumentsWriter(parameters)
+        return self._writer
+
+    def _deliver(self, arguments: str) -> list[ToolCallDelta]:
+        self._note_values()
+        if not arguments:
+            return []
+        self._arguments.append(arguments)
+        return [ToolCallDelta(self._index, arguments=arguments)] if self._started else []
+
+    def _note_values(self) -> None:
+        if self._writer is not None and self._writer.problems:
+            self.problems += [(code, f"call of {self._called}: {text}") for code, text in self._writer.problems]
+            self._writer.problems = []

@@ -1,0 +1,248 @@
+"""Settled events -> a message and the deltas that add up to it.
+
+Rules of this file
+    Regions nest; text belongs to the innermost one. How the text is cut changes the deltas, never their sum.
+    content     streams. White space that opens a stretch of it waits: in front of a call or reasoning it is layout and
+                dropped, in front of other text and at the end of the turn it is content
+    reasoning   streams; a block of nothing but white space is dropped
+    call        see :mod:`dragoman.stream.call`; one is over before the next begins
+    stop        the turn is over, nothing after it is read
+A region that the output leaves without closing is closed when the next one opens.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from dragoman.chat import Delta, Message, Problem, ToolCallDelta
+from dragoman.errors import StateError
+from dragoman.events import Closed, Event, Opened, Text
+from dragoman.stream.call import CallBuilder
+
+_ROOT: Final = frozenset({"content", "reasoning", "call", "stop"})
+_IN_CALL: Final = frozenset({"id", "id.json", "name", "name.json", "args", "args.json"})
+_LAYOUT: Final = " \t\r\n\f\v"
+
+
+class _Region:
+    """An open region; its decoder holds the character that a cut left unfinished."""
+
+    __slots__ = ("decoder", "tag")
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+
+class MessageBuilder:
+    """Events in, deltas out; ``message`` is at every moment the sum of the deltas so far.
+
+    tools: the request's tool list, for the types of tagged arguments and for names that nobody declared.
+    id_source: a fresh call id; asked only for calls to which the model gave none.
+    ids_after_arguments: the format writes ids behind the arguments, so a call waits for its id.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        id_source: Callable[[], str],
+        ids_after_arguments: bool = False,
+    ) -> None:
+        self._tools = tools or ()
+        self._id_source = id_source
+        self._ids_after_arguments = ids_after_arguments
+        self._regions: list[_Region] = []
+        self._position = 0
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        # White space that opens a stretch and waits; None: the stretch has shown real text.
+        self._blank_content: str | None = ""
+        self._blank_reasoning: str | None = ""
+        self._calls: list[CallBuilder] = []
+        self._call: CallBuilder | None = None
+        self._problems: list[Problem] = []
+        self._truncated = False
+        self._ended = False
+        self._finished = False
+
+    @property
+    def message(self) -> Message:
+        """All that was delivered."""
+        return Message(
+            "".join(self._content),
+            "".join(self._reasoning),
+            tuple(call.to_tool_call() for call in self._calls if call.started),
+            self._truncated,
+            tuple(self._problems),
+        )
+
+    @property
+    def has_calls(self) -> bool:
+        return any(call.started for call in self._calls[:1])
+
+    @property
+    def ended(self) -> bool:
+        """The model has written its end of turn."""
+        return self._ended
+
+    def note(self, code: str, message: str, position: int) -> None:
+        """Add a problem that only the caller can see."""
+        self._problems.append(Problem(code, message, position))
+
+    def push(self, event: Event) -> list[Delta]:
+        """The deltas that one event releases."""
+        if self._finished:
+            raise StateError("the message is finished; use a new builder for another turn")
+        self._position = event.position
+        if isinstance(event, Opened):
+            return self._open(event.tag)
+        if isinstance(event, Closed):
+            return self._close_through(event.tag)
+        if isinstance(event, Text):
+            self._position += len(event.data)
+            if not self._regions:
+                return []
+            region = self._regions[-1]
+            return self._text(region.tag, region.decoder.decode(event.data))
+        self.note("unexpected_text", f"the output left its format (behind {event.label!r})", event.position)
+        if self._call is not None:
+            self._call.fail()
+        return []
+
+    def push_all(self, events: Sequence[Event]) -> list[Delta]:
+        return [delta for event in events for delta in self.push(event)]
+
+    def finish(self, reason: Literal["stop", "length"]) -> list[Delta]:
+        """The output is over; the last deltas. ``length``: it was cut off, open calls stay as they are."""
+        if self._finished:
+            raise StateError("the message is finished already")
+        out: list[Delta] = []
+        if reason == "length" and self._regions:
+            root, last = self._regions[0].tag, self._regions[-1]
+            self._truncated = root in ("call", "reasoning")
+            out += self._text(last.tag, last.decoder.decode(b"", final=True))
+            if self._call is not None:
+                out += self._wrap(self._call.truncate())
+        else:
+            out += self._abandon(0)
+        out += self._end_content()
+        self._finished = True
+        return out
+
+    def _open(self, tag: str) -> list[Delta]:
+        if self._ended:
+            return []
+        out = self._abandon(self._depth_for(tag))
+        self._regions.append(_Region(tag))
+        if tag == "reasoning":
+            self._blank_content = self._blank_reasoning = ""
+        elif tag == "call":
+            self._blank_content = ""
+            self._call = CallBuilder(
+                len(self._calls),
+                tools=self._tools,
+                new_id=self._id_source,
+                ids_after_arguments=self._ids_after_arguments,
+            )
+            self._calls.append(self._call)
+        elif tag == "stop":
+            out += self._end_content()
+            self._ended = True
+        elif self._call is not None:
+            out += self._wrap(self._call.open(tag))
+        return out
+
+    def _depth_for(self, tag: str) -> int:
+        """How many of the open regions may stay open around ``tag``."""
+        if tag in _ROOT:
+            return 0
+        parents: tuple[str, ...] = ("call",)
+        if tag.startswith("key"):
+            parents = ("arg",)
+        elif tag.startswith("value."):
+            parents = ("arg", "value.array")
+        elif tag not in _IN_CALL:
+            parents = ("call", "value.object")
+        tags = [region.tag for region in self._regions]
+        return next((at + 1 for at in range(len(tags) - 1, -1, -1) if tags[at] in parents), len(tags))
+
+    def _text(self, tag: str, text: str) -> list[Delta]:
+        if not text or tag == "stop":
+            return []
+        if tag == "content":
+            return self._add_content(text)
+        if tag == "reasoning":
+            return self._add_reasoning(text)
+        return [] if self._call is None else self._wrap(self._call.text(tag, text))
+
+    def _close_through(self, tag: str) -> list[Delta]:
+        """Close the innermost region of this tag, and first what the output left open inside it."""
+        tags = [region.tag for region in self._regions]
+        if tag not in tags:
+            return []
+        depth = len(tags) - 1 - tags[::-1].index(tag)
+        out = self._abandon(depth + 1)
+        return out + self._close_innermost()
+
+    def _abandon(self, depth: int) -> list[Delta]:
+        """Close all regions but the outer ``depth``; a call among them is broken, as nothing closed it."""
+        out: list[Delta] = []
+        while len(self._regions) > depth:
+            if self._call is not None:
+                self._call.fail()
+            out += self._close_innermost()
+        return out
+
+    def _close_innermost(self) -> list[Delta]:
+        region = self._regions.pop()
+        out = self._text(region.tag, region.decoder.decode(b"", final=True))
+        if self._call is None:
+            return out
+        if region.tag != "call":
+            return out + self._wrap(self._call.close(region.tag))
+        call = self._call
+        out += self._wrap(call.finish())
+        self._call = None
+        if not call.started:
+            self._calls.pop()
+            self.note("nameless_call", "a call has no name; its text is kept as content", self._position)
+            out += self._add_content(call.raw)
+        return out
+
+    def _wrap(self, pieces: list[ToolCallDelta]) -> list[Delta]:
+        """The call's pieces as deltas; its problems are taken over."""
+        if self._call is not None and self._call.problems:
+            self._problems += [Problem(code, message, self._position) for code, message in self._call.problems]
+            self._call.problems = []
+        return [Delta(tool_calls=(piece,)) for piece in pieces]
+
+    def _add_content(self, text: str) -> list[Delta]:
+        if self._blank_content is not None:
+            text = self._blank_content + text
+            if not text.strip(_LAYOUT):
+                self._blank_content = text
+                return []
+            self._blank_content = None
+        self._content.append(text)
+        return [Delta(content=text)]
+
+    def _add_reasoning(self, text: str) -> list[Delta]:
+        if self._blank_reasoning is not None:
+            text = self._blank_reasoning + text
+            if not text.strip(_LAYOUT):
+                self._blank_reasoning = text
+                return []
+            self._blank_reasoning = None
+        self._reasoning.append(text)
+        return [Delta(reasoning_content=text)]
+
+    def _end_content(self) -> list[Delta]:
+        """White space that is still waiting is content: nothing followed it."""
+        text, self._blank_content = self._blank_content, ""
+        if not text:
+            return []
+        self._content.append(text)
+        return [Delta(content=text)]

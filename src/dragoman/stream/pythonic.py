@@ -1,0 +1,97 @@
+"""Python literals as JSON, while they come in: models that learned from ``repr`` write them where JSON is due."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dragoman.stream.json_text import escaped
+
+_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+_BRACKETS: Final = {"(": "[", ")": "]"}
+# Outside strings: a run that JSON and Python write alike, or a word.
+_OUTSIDE: Final = re.compile(r"(?P<run>[^'\"()A-Za-z_]+)|(?P<word>[A-Za-z_][A-Za-z_0-9]*)|(?P<other>.)", re.DOTALL)
+_INSIDE: Final = re.compile(r"(?P<run>[^'\"\\\x00-\x1f]+)|(?P<escape>\\[^xU])|(?P<other>.)", re.DOTALL)
+_LONG_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
+_UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]{0,1}|U[0-9a-fA-F]{0,7})?\Z")
+# Escapes that JSON does not know, of one character.
+_ESCAPES: Final = {"\\'": "'", "\\a": "\\u0007", "\\v": "\\u000b", "\\0": "\\u0000", "\\\n": ""}
+
+
+class PythonToJson:
+    """Text of a Python or JSON value, in any pieces -> JSON text. The identity on JSON; never raises.
+
+    Done: single quotes, True/False/None, tuples, Python's escapes, raw control characters in strings. Whatever else is
+    no JSON goes through as it is. Held: an unfinished word or escape.
+    """
+
+    __slots__ = ("_held", "_quote")
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._quote = ""  # the quote that ends the string we are in; empty: outside
+
+    def feed(self, text: str) -> str:
+        return self._convert(self._held + text, final=False)
+
+    def finish(self) -> str:
+        return self._convert(self._held, final=True)
+
+    def _convert(self, text: str, *, final: bool) -> str:
+        self._held = ""
+        out: list[str] = []
+        at = 0
+        while at < len(text):
+            step = self._inside if self._quote else self._outside
+            end = step(text, at, out, final)
+            if end == at:
+                self._held = text[at:]
+                break
+            at = end
+        return "".join(out)
+
+    def _outside(self, text: str, at: int, out: list[str], final: bool) -> int:
+        match = _OUTSIDE.match(text, at)
+        assert match is not None
+        piece = match[0]
+        if match["word"]:
+            if match.end() == len(text) and not final:
+                return at  # the word may go on
+            piece = _WORDS.get(piece, piece)
+        elif piece in ("'", '"'):
+            self._quote = piece
+            piece = '"'
+        out.append(_BRACKETS.get(piece, piece))
+        return match.end()
+
+    def _inside(self, text: str, at: int, out: list[str], final: bool) -> int:
+        match = _INSIDE.match(text, at)
+        assert match is not None
+        piece = match[0]
+        if match["escape"]:
+            out.append(_ESCAPES.get(piece, piece))
+        elif piece == "\\":
+            if not final and _UNFINISHED.match(text, at):
+                return at
+            return self._long_escape(text, at, out)
+        elif piece == self._quote:
+            self._quote = ""
+            out.append('"')
+        else:
+            out.append(piece if match["run"] else escaped(piece))
+        return match.end()
+
+    def _long_escape(self, text: str, at: int, out: list[str]) -> int:
+        match = _LONG_ESCAPE.match(text, at)
+        point = int(match[1] or match[2], 16) if match else -1
+        if match is None or point > 0x10FFFF:
+            out.append("\\")
+            return at + 1
+        out.append(f"\\u{point:04x}" if 0xD800 <= point <= 0xDFFF else escaped(chr(point)))
+        return match.end()
+
+
+def python_to_json(text: str) -> str:
+    """The whole text, converted."""
+    reader = PythonToJson()
+    return reader.feed(text) + reader.finish()

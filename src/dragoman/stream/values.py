@@ -1,0 +1,248 @@
+"""Tagged values: the text between a parameter's markers as JSON text, by the declared schema.
+
+Rules of this file
+    string   raw text; streams as a JSON string
+    json     JSON (or Python) text; streams as it comes, without outer white space
+    typed    decided at the closer; a union with string streams as soon as the text can be nothing but a string
+A conversion that fails is a JSON string and a problem. Nothing raises for any text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+from dragoman.chat_schema import Declared, admits, declared_types
+from dragoman.stream.json_text import NOT_JSON, WHITE, escaped, is_json, quoted, read_json
+from dragoman.stream.pythonic import PythonToJson, python_to_json
+
+_ALL: Final = frozenset({"null", "boolean", "number", "integer", "object", "array"})
+# How a scalar of a type may begin; matched against the whole text so far.
+_NUMBER_PREFIX: Final = re.compile(r"[-+]?[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]*)?")
+_LOOSE_NUMBER: Final = re.compile(r"([-+]?)([0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+_WORDS: Final = {"boolean": ("true", "false", "True", "False"), "null": ("null", "None")}
+# Longer text is no scalar that is worth asking about again with every piece.
+_SCALAR: Final = 512
+# A string that no schema lists: admitted only where any string is.
+_ANY_STRING: Final = "\x00 any other string"
+
+
+class ValueReader(Protocol):
+    """The text of one value in pieces -> pieces of its JSON text. ``problem`` is set once something did not fit."""
+
+    problem: str | None
+
+    def start(self) -> str: ...
+    def feed(self, text: str) -> str: ...
+    def finish(self) -> str: ...
+
+
+class StringValue:
+    """Every character is data: a JSON string that streams."""
+
+    __slots__ = ("problem",)
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+
+    def start(self) -> str:
+        return '"'
+
+    def feed(self, text: str) -> str:
+        return escaped(text)
+
+    def finish(self) -> str:
+        return '"'
+
+
+class JsonValue:
+    """JSON text as it comes, Python's spellings translated; text that does not even begin like JSON is a string.
+
+    Held: white space at the end, and the first word until it is clear that it is one of JSON's or Python's.
+    """
+
+    __slots__ = ("_begun", "_converter", "_held", "_string", "_written", "problem")
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._held = ""  # before the value has begun: all of it; afterwards: white space that may be the end
+        self._begun = False
+        self._string: StringValue | None = None
+        self._converter = PythonToJson()
+        self._written: list[str] = []
+
+    def start(self) -> str:
+        return ""
+
+    def feed(self, text: str) -> str:
+        if self._string is not None:
+            return self._string.feed(text)
+        text = self._held + text
+        if not self._begun:
+            text = text.lstrip(WHITE)
+            verdict = _begins_json(text, whole=False)
+            if verdict is None:
+                self._held = text
+                return ""
+            self._begun = True
+            if not verdict:
+                return self._as_string(text)
+        body = text.rstrip(WHITE)
+        self._held = text[len(body) :]
+        return self._write(self._converter.feed(body))
+
+    def finish(self) -> str:
+        if self._string is not None:
+            return self._string.finish()
+        if not self._begun:
+            text = self._held.rstrip(WHITE)
+            if not _begins_json(text, whole=True):
+                return self._as_string(text) + '"'
+            out = self._write(self._converter.feed(text) + self._converter.finish())
+        else:
+            out = self._write(self._converter.finish())
+        if not is_json("".join(self._written)):
+            self.problem = "is no JSON"
+        return out
+
+    def _write(self, text: str) -> str:
+        self._written.append(text)
+        return text
+
+    def _as_string(self, text: str) -> str:
+        self.problem = "is no JSON, taken as a string"
+        self._string = StringValue()
+        return self._string.start() + self._string.feed(text)
+
+
+def _begins_json(text: str, *, whole: bool) -> bool | None:
+    """Whether the text begins a JSON or Python value; None: more text is needed."""
+    if not text:
+        return False if whole else None
+    if text[0] in "{[(\"'-0123456789":
+        return True
+    words = _WORDS["boolean"] + _WORDS["null"]
+    match = re.match(r"[A-Za-z]+", text)
+    word = match[0] if match else ""
+    if word == text and not whole:
+        return None if any(known.startswith(word) for known in words) else False
+    return word in words
+
+
+class TypedValue:
+    """Text held to its closer and then read as the schema says; streams once it can only be a string."""
+
+    __slots__ = ("_declared", "_held", "_others", "_string", "problem")
+
+    def __init__(self, declared: Declared | None) -> None:
+        self.problem: str | None = None
+        self._declared = declared
+        self._held: list[str] = []
+        self._string: StringValue | None = None
+        # The other types that keep a string waiting; None: it never streams.
+        self._others = _beside_string(declared)
+
+    def start(self) -> str:
+        return ""
+
+    def feed(self, text: str) -> str:
+        if self._string is not None:
+            return self._string.feed(text)
+        self._held.append(text)
+        if self._others is None:
+            return ""
+        so_far = "".join(self._held)
+        bare = so_far.strip(WHITE)
+        if len(bare) > _SCALAR or (bare.startswith(("{", "[", "(")) and self._others & {"object", "array"}):
+            self._others = None
+            return ""
+        if _may_become(bare, self._others):
+            return ""
+        self._string = StringValue()
+        return self._string.start() + self._string.feed(so_far)
+
+    def finish(self) -> str:
+        if self._string is not None:
+            return self._string.finish()
+        written, self.problem = convert("".join(self._held), self._declared)
+        return written
+
+
+def _beside_string(declared: Declared | None) -> frozenset[str] | None:
+    """The types that a value may have instead of being any string; None where not every string is allowed."""
+    if declared is None:
+        return _ALL
+    types = declared_types(declared.schema, declared.root) or _ALL | {"string"}
+    if "string" not in types or not admits(declared.schema, declared.root, _ANY_STRING):
+        return None
+    return types - {"string"}
+
+
+def _may_become(bare: str, types: frozenset[str]) -> bool:
+    """False: no text that begins so, white space at the ends apart, is a scalar of these types."""
+    if not bare:
+        return True
+    if types & {"number", "integer"} and _NUMBER_PREFIX.fullmatch(bare):
+        return True
+    return any(word.startswith(bare) for kind in types & _WORDS.keys() for word in _WORDS[kind])
+
+
+def convert(text: str, declared: Declared | None) -> tuple[str, str | None]:
+    """The JSON text of a value written as raw ``text``, and what was wrong with it (None: nothing).
+
+    The first reading that the schema admits, ``enum`` and ``const`` included, else the first of a declared type.
+    """
+    bare = text.strip(WHITE)
+    types = declared_types(declared.schema, declared.root) if declared else frozenset()
+    if declared is None or not types:
+        value = read_json(bare)
+        return (quoted(text) if value is NOT_JSON or isinstance(value, str) else bare), None
+    readings = list(_readings(text, bare, types))
+    for spelling, value in readings:
+        if admits(declared.schema, declared.root, value):
+            return spelling, None
+    shape = {"type": sorted(types)}
+    for spelling, value in readings:
+        if admits(shape, None, value):
+            return spelling, None
+    return quoted(text), f"is no {' or '.join(sorted(types))}, taken as a string"
+
+
+def _readings(text: str, bare: str, types: frozenset[str]) -> Iterator[tuple[str, Any]]:
+    """What the text can mean, as (JSON text, value), the best first."""
+    value = read_json(bare)
+    if value is not NOT_JSON and not isinstance(value, str):
+        yield bare, value
+    if value is NOT_JSON:
+        spelled = python_to_json(bare)
+        pythonic = read_json(spelled)
+        if pythonic is not NOT_JSON and not isinstance(pythonic, str):
+            yield spelled, pythonic
+        loose = None if "string" in types else _loose_number(bare)
+        if loose is not None:
+            yield loose, read_json(loose)
+    if "string" in types:
+        yield quoted(text), text
+        yield quoted(bare), bare
+        if isinstance(value, str):
+            yield bare, value
+
+
+def _loose_number(bare: str) -> str | None:
+    """JSON for a number that is written with a plus sign, leading zeros or a bare point; None for other text."""
+    match = _LOOSE_NUMBER.fullmatch(bare)
+    if match is None:
+        return None
+    sign, whole, fraction, exponent = match[1], match[2], match[3] or "", match[4] or ""
+    if not whole and len(fraction) < 2:
+        return None
+    decimals = fraction if len(fraction) > 1 else ""
+    return f"{'-' if sign == '-' else ''}{whole.lstrip('0') or '0'}{decimals}{exponent}"
+
+
+def value_reader(tag: str, declared: Declared | None) -> ValueReader:
+    """The reader for a ``value.string``, ``value.json`` or ``value.typed`` region."""
+    if tag == "value.string":
+        return StringValue()
+    return JsonValue() if tag == "value.json" else TypedValue(declared)
