@@ -52,7 +52,7 @@ def parses(grammar: Grammar, data: bytes, *, fuel: int = 1_000_000) -> Iterator[
     matcher = Matcher(grammar.rules, data, fuel=fuel)
     for end, events in matcher.ways(Ref(grammar.start), 0):
         if end == len(data):
-            yield merged(events)
+            yield merged(inside_regions(events))
 
 
 def accepts(grammar: Grammar, data: bytes, *, writer: bool = False, fuel: int = 1_000_000) -> bool:
@@ -73,6 +73,15 @@ def completions(grammar: Grammar, prefix: bytes, alphabet: tuple[bytes, ...], le
 def parses_prefix(grammar: Grammar, prefix: bytes, alphabet: tuple[bytes, ...], length: int) -> bool:
     """True: some accepted text starts with ``prefix``. False: none that is up to ``length`` symbols longer."""
     return next(completions(grammar, prefix, alphabet, length), None) is not None
+
+
+def inside_regions(events: Events) -> Iterator[Event]:
+    """The events without the text that stands in no region: the stream tells of regions only."""
+    depth = 0
+    for event in events:
+        depth += isinstance(event, Opened) - isinstance(event, Closed)
+        if depth or not isinstance(event, Text):
+            yield event
 
 
 def merged(events: Iterator[Event] | Events | list[Event]) -> list[Event]:
@@ -193,7 +202,8 @@ class Matcher:
 
     def repeat(self, node: Repeat, pos: int) -> Iterator[Way]:
         """One more item is better than stopping, unless lazy. The stack is explicit: long texts need no recursion."""
-        behind: list[tuple[int, Events, Iterator[Way]]] = []  # after k items: where, what was told, the next item's ways
+        # behind[k], after k items: where, what was told, the ways of the next item
+        behind: list[tuple[int, Events, Iterator[Way]]] = []
         entered: tuple[int, Events] | None = (pos, ())
         while entered or behind:
             if entered:

@@ -1,4 +1,8 @@
-"""Which grammars are refused, by definition: nullable repeat bodies and left recursion, looked for by naive search."""
+"""Which grammars are refused, by definition, looked for by naive search.
+
+Refused are left recursion (also behind a prefix that may be empty) and repeat bodies or permutation items that may be
+empty, in any rule, needed or not; and look-ahead that is not regular and bounded.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,8 @@ from dragoman.grammar.nodes import (
     UntilConfirmed,
     Without,
 )
+
+Look = Peek | Negate | UntilConfirmed
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -67,9 +73,7 @@ def nullable(grammar: Grammar, node: Node, seen: frozenset[str] = frozenset()) -
         case Without() | Atomic() | Tag():
             return nullable(grammar, node.item, seen)
         case Permutation():
-            needed = [item for item, flag in zip(node.items, node.required, strict=True) if flag]
-            gap = len(needed) < 2 or nullable(grammar, node.separator, seen)
-            return gap and all(nullable(grammar, item, seen) for item in needed)
+            return not any(node.required)  # items that may be empty are refused
         case Ref():
             # A rule met again on the way to itself adds no shorter match.
             return node.name not in seen and nullable(grammar, grammar.rules[node.name], seen | {node.name})
@@ -88,31 +92,14 @@ def leftmost(grammar: Grammar, node: Node) -> Iterator[str]:
                 yield from leftmost(grammar, item)
                 if not nullable(grammar, item):
                     return
-        case Permutation():
-            for item in node.items:
-                yield from leftmost(grammar, item)
-            if any(nullable(grammar, item) for item in node.items):
-                yield from leftmost(grammar, node.separator)
         case _:
             for child in children(node):
                 yield from leftmost(grammar, child)
 
 
-def reachable(grammar: Grammar) -> set[str]:
-    """The rules that the start rule needs."""
-    found: set[str] = set()
-    waiting = [grammar.start]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [node.name for node in descendants(grammar.rules[name]) if isinstance(node, Ref)]
-    return found
-
-
 def left_recursive(grammar: Grammar) -> set[str]:
-    """The needed rules that can meet themselves before any byte is read."""
-    first = {name: set(leftmost(grammar, grammar.rules[name])) for name in reachable(grammar)}
+    """The rules that can meet themselves before any byte is read."""
+    first = {name: set(leftmost(grammar, grammar.rules[name])) for name in grammar.rules}
     bad = set()
     for name, direct in first.items():
         met: set[str] = set()
@@ -127,15 +114,32 @@ def left_recursive(grammar: Grammar) -> set[str]:
     return bad
 
 
-def has_nullable_repeat(grammar: Grammar) -> bool:
-    """True where some repeat below the start rule has a body that may match the empty string."""
-    return any(
-        isinstance(node, Repeat) and nullable(grammar, node.item)
-        for name in reachable(grammar)
-        for node in descendants(grammar.rules[name])
+def has_nullable_round(grammar: Grammar) -> bool:
+    """True where the body of some repeat or some item of a permutation may match the empty string."""
+    nodes = [node for rule in grammar.rules.values() for node in descendants(rule)]
+    repeats = any(isinstance(node, Repeat) and nullable(grammar, node.item) for node in nodes)
+    return repeats or any(
+        isinstance(node, Permutation) and any(nullable(grammar, item) for item in node.items) for node in nodes
     )
 
 
+def has_wide_look(grammar: Grammar) -> bool:
+    """True where some look-ahead holds anything but literals, characters, sequences, choices and bounded repeats."""
+    nodes = [node for rule in grammar.rules.values() for node in descendants(rule)]
+    looks = [node.follow if isinstance(node, UntilConfirmed) else node.item for node in nodes if isinstance(node, Look)]
+    return any(not is_bounded(grammar, look, frozenset()) for look in looks)
+
+
+def is_bounded(grammar: Grammar, node: Node, inside: frozenset[str]) -> bool:
+    """True where the node is regular and bounded. ``inside``: the rules that it is part of."""
+    if isinstance(node, Ref):
+        name = node.name
+        return name not in inside and is_bounded(grammar, grammar.rules[name], inside | {name})
+    wide = isinstance(node, Until | UntilConfirmed | Without | Peek | Negate | Permutation)
+    endless = isinstance(node, Repeat) and node.max is None
+    return not wide and not endless and all(is_bounded(grammar, child, inside) for child in children(node))
+
+
 def refused(grammar: Grammar) -> bool:
-    """True where the grammar must be refused: left recursion or a nullable repeat body."""
-    return bool(left_recursive(grammar)) or has_nullable_repeat(grammar)
+    """True where the grammar must be refused."""
+    return bool(left_recursive(grammar)) or has_nullable_round(grammar) or has_wide_look(grammar)
