@@ -59,8 +59,16 @@ class LlamaServer:
         self.base_url = base_url.rstrip("/")
         self._timeouts = timeouts
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        try:
+            address = httpx.URL(self.base_url)
+        except httpx.InvalidURL as error:
+            raise UsageError(f"{base_url!r} is no engine's address: {error}", param="base_url") from error
+        if address.scheme not in ("http", "https") or not address.host:
+            raise UsageError(
+                f"{base_url!r} is no engine's address; one looks like http://127.0.0.1:8080", param="base_url"
+            )
         self._client = httpx.AsyncClient(
-            base_url=self.base_url,
+            base_url=address,
             headers=headers,
             # Reusing a connection that an earlier, cancelled request left behind is not worth a failed request.
             limits=httpx.Limits(max_keepalive_connections=0),
@@ -152,8 +160,6 @@ class LlamaServer:
             raise EngineError(f"{self.base_url} said nothing for too long and was given up") from error
         except httpx.HTTPError as error:
             raise EngineError(f"{self.base_url} went away: {error or type(error).__name__}") from error
-        except httpx.InvalidURL as error:
-            raise UsageError(f"{self.base_url!r} is no engine's address: {error}", param="base_url") from error
 
 
 def completion_body(request: Generation) -> dict[str, Any]:

@@ -73,9 +73,9 @@ def fetch(model: ModelFile = SMOLLM2, *, folder: Path | None = None, say: Say = 
     """
     home = folder or cache_folder()
     path = home / model.file_name
-    if _is_whole(path, model):
-        return path
     try:
+        if _is_whole(path, model):
+            return path
         home.mkdir(parents=True, exist_ok=True)
         with _lock(home / f"{model.file_name}.lock"):
             if not _is_whole(path, model):
