@@ -1,0 +1,265 @@
+"""Text with provenance to token ids: exact as the tokenizer's own, and no input can write a control token.
+
+The whole text is encoded in one call, by a copy of the tokenizer in which every control token goes by a private name.
+Where the *template* wrote a control token, its text is replaced by that name before; where an input spells the same
+text, nothing is, and the copy knows no such token: it becomes ordinary ones. Encoding the parts one by one would be as
+safe and wrong: merges, prefix spaces and the white space that some tokens swallow all cross the seams.
+
+A private name is spelled with three private-use characters that the text does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from dragoman.errors import UsageError, VocabularyError
+from dragoman.vocab.blueprint import AddedToken, Blueprint
+from dragoman.vocab.matcher import Matcher, is_word
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Part = tuple[str, bool]  # (text, is_input)
+
+# Plane 16 is private use throughout: no text that means something to a model holds it. Its two last characters are not
+# characters at all.
+_FIRST_MARK, _LAST_MARK = 0x100000, 0x10FFFD
+_PRIVATE = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
+# Copies of the tokenizer that are kept; a copy is a table of added tokens (5 ms for 1,300), the model is shared.
+_COPIES_MAX = 16
+_WORD_EDGE = "\u05d0"  # a letter that no normalizer changes (no case, no decomposition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The tokenizer with private names. names: control text -> private name; ids: id in the copy -> real id."""
+
+    tokenizer: Tokenizer
+    names: dict[str, str]
+    ids: dict[int, int]
+    private: frozenset[int]
+
+
+class Encoder:
+    """Encodes for one vocabulary. Nothing is built before the first call; safe to share between threads.
+
+    markers: the texts of added tokens that may act as control tokens; the others are ordinary text.
+    """
+
+    def __init__(self, plan: Blueprint, markers: frozenset[str]) -> None:
+        self._plan = plan
+        self._markers = markers
+        self._matcher = Matcher(plan.added)
+        self._marker_matcher = Matcher(token for token in plan.added if token.content in markers)
+        self._specials = frozenset(token.content for token in plan.added if token.special and token.content in markers)
+        self._private_in_added = {char for token in plan.added for char in _PRIVATE.findall(token.content)}
+        self._lock = threading.Lock()
+        self._base: Tokenizer | None = None
+        self._copies: OrderedDict[tuple[str, frozenset[str]], _Copy] = OrderedDict()
+
+    def encode(self, parts: Sequence[Part], controls: frozenset[str]) -> list[int]:
+        """Token ids of the parts' joined text.
+
+        Control tokens are the special ones, those among ``controls`` and those that the template wrote in these parts;
+        they come out only where one lies wholly within text that is no input.
+
+        Raises UsageError for text that is not Unicode (lone surrogates) or where the package tokenizers is missing.
+        """
+        runs = list(_runs(parts))
+        text = "".join(run for run, _ in runs)
+        _check_unicode(text)
+        written = [match for start, end in _template_spans(runs) for match in self._matcher.find(text, start, end)]
+        active = self._specials | (controls & self._markers)
+        active |= {match.token.content for match in written} & self._markers
+        copy = self._copy(self._marks(text), active)
+        pieces: list[str] = []
+        at = renamed = 0
+        for match in written:
+            name = copy.names.get(match.token.content)
+            if name is not None:
+                pieces += (text[at : match.start], name)
+                at = match.end
+                renamed += 1
+        pieces.append(text[at:])
+        ids = copy.tokenizer.encode("".join(pieces), add_special_tokens=False).ids
+        if sum(number in copy.private for number in ids) != renamed:
+            raise VocabularyError(
+                f"the tokenizer {self._plan.name} changes private-use characters: it cannot be used safely"
+            )
+        return [copy.ids.get(number, number) for number in ids]
+
+    def markers_in(self, texts: Iterable[str]) -> frozenset[str]:
+        """The markers that occur in any of ``texts``, longest first where they overlap."""
+        found = (match for text in texts for match in self._marker_matcher.find(text, 0, len(text)))
+        return frozenset(match.token.content for match in found)
+
+    def _marks(self, text: str) -> str:
+        """Three private-use characters that occur neither in ``text`` nor in an added token."""
+        private = set(_PRIVATE.findall(text)) | self._private_in_added
+        free = (mark for mark in map(chr, range(_FIRST_MARK, _LAST_MARK + 1)) if mark not in private)
+        marks = "".join(islice(free, 3))
+        if len(marks) < 3:
+            raise UsageError(
+                "the text uses all private-use characters of Unicode's plane 16: it cannot be encoded safely"
+            )
+        return marks
+
+    def _copy(self, marks: str, active: frozenset[str]) -> _Copy:
+        with self._lock:
+            if self._base is None:
+                self._base = _base_tokenizer(self._plan, self._markers)
+            copy = self._copies.pop((marks, active), None) or _make_copy(self._base, self._plan.added, active, marks)
+            self._copies[marks, active] = copy
+            if len(self._copies) > _COPIES_MAX:
+                self._copies.popitem(last=False)
+            return copy
+
+
+def _runs(parts: Iterable[Part]) -> Iterator[Part]:
+    """The parts with neighbours of one kind joined and empty ones dropped."""
+    pending: list[str] = []
+    kind = False
+    for text, is_input in parts:
+        if text and pending and is_input != kind:
+            yield "".join(pending), kind
+            pending = []
+        if text:
+            # str() sheds the subclass that carries provenance: its slices and joins would be slow here
+            pending.append(str.__str__(text))
+            kind = is_input
+    if pending:
+        yield "".join(pending), kind
+
+
+def _template_spans(runs: Iterable[Part]) -> Iterator[tuple[int, int]]:
+    at = 0
+    for text, is_input in runs:
+        if not is_input:
+            yield at, at + len(text)
+        at += len(text)
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the text holds a lone surrogate (U+{ord(text[error.start]):04X} at character {error.start}), "
+            "which no tokenizer can encode: replace it"
+        ) from error
+
+
+def _make_copy(base: Tokenizer, added: Iterable[AddedToken], active: frozenset[str], marks: str) -> _Copy:
+    """A tokenizer that shares the model of ``base`` and knows the ``active`` tokens by private names only."""
+    tokenizers = _tokenizers()
+    tokenizer: Tokenizer = tokenizers.Tokenizer(base.model)
+    tokenizer.pre_tokenizer = base.pre_tokenizer
+    if base.normalizer is not None:
+        tokenizer.normalizer = base.normalizer
+    names = {token.content: _private_name(token, marks) for token in added if token.content in active}
+    entries = [(token, names.get(token.content, token.content)) for token in added]
+    tokenizer.add_tokens([_added(token, name, private=name != token.content) for token, name in entries])
+    numbers = tokenizer.get_added_tokens_decoder()
+    by_name = {entry.content: number for number, entry in numbers.items()}
+    ids = {by_name[name]: token.id for token, name in entries}
+    private = frozenset(by_name[name] for name in names.values())
+    return _Copy(tokenizer, names, ids, private)
+
+
+def _private_name(token: AddedToken, marks: str) -> str:
+    """The first mark, then the token's id in binary with the other two; all of one length, so none begins another.
+
+    The outer characters are of the token's own kind, for neighbours that look at them (lstrip, rstrip, single_word).
+    """
+    bits = f"{token.id:024b}".translate({ord("0"): marks[1], ord("1"): marks[2]})
+    return f"{_edge(token.content[0])}{marks[0]}{bits}{_edge(token.content[-1])}"
+
+
+def _edge(char: str) -> str:
+    if char.isspace():
+        return char
+    return _WORD_EDGE if is_word(char) else ""
+
+
+def _added(token: AddedToken, content: str, *, private: bool) -> Any:
+    return _tokenizers().AddedToken(
+        content,
+        # whether a private name stands alone was decided when it was written
+        single_word=token.single_word and not private,
+        lstrip=token.lstrip,
+        rstrip=token.rstrip,
+        normalized=token.normalized,
+        special=token.special,
+    )
+
+
+def _base_tokenizer(plan: Blueprint, markers: frozenset[str]) -> Tokenizer:
+    """The tokenizer without added tokens, in which no ordinary text leads to the id of a marker."""
+    vocab = _model_vocab(plan, markers)
+    unk = None if plan.unk_id is None else plan.pieces[plan.unk_id]
+    settings: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": plan.normalizer and dict(plan.normalizer),
+        "pre_tokenizer": dict(plan.pre_tokenizer),
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "BPE", "vocab": {}, "merges": []},
+    }
+    tokenizers = _tokenizers()
+    try:
+        tokenizer: Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(settings))
+        # A control token as unk_token would let an input write it with bytes that the vocabulary lacks; without one
+        # such bytes are left out.
+        tokenizer.model = tokenizers.models.BPE(
+            vocab=vocab,
+            merges=_model_merges(plan, vocab, markers),
+            unk_token=unk,
+            fuse_unk=plan.fuse_unk,
+            ignore_merges=plan.ignore_merges,
+        )
+    except Exception as error:  # the package raises bare Exception
+        raise VocabularyError(f"the tokenizer {plan.name or 'file'} cannot be built: {error}") from error
+    return tokenizer
+
+
+def _model_vocab(plan: Blueprint, markers: frozenset[str]) -> dict[str, int]:
+    """Entry -> id, one for every id: ids are dense, so the package's own numbers for new tokens lie beyond them."""
+    entries: list[str | None] = list(plan.pieces)
+    for token in plan.added:
+        if token.content not in markers:
+            entries[token.id] = token.content
+    vocab = {entry: number for number, entry in enumerate(entries) if entry is not None}
+    for number, entry in enumerate(entries):
+        if entry is None or vocab[entry] != number:
+            vocab[f"\0{number}"] = number  # a NUL is in no byte-level text
+    return vocab
+
+
+def _model_merges(plan: Blueprint, vocab: dict[str, int], markers: frozenset[str]) -> list[tuple[str, str]]:
+    """The merges without those that would spell a marker."""
+    merges = []
+    for left, right in plan.merges:
+        if left in vocab and right in vocab and left + right in vocab:
+            merges.append((left, right))
+        elif not markers & {left, right, left + right}:
+            raise VocabularyError(f"the merge {left!r} + {right!r} of {plan.name or 'the tokenizer'} has no token")
+    return merges
+
+
+def _tokenizers() -> Any:
+    try:
+        import tokenizers
+        import tokenizers.models
+    except ImportError as error:
+        raise UsageError("encoding text needs the package tokenizers: pip install 'dragoman[server]'") from error
+    return tokenizers

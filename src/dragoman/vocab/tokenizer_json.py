@@ -1,0 +1,197 @@
+"""Reads tokenizer.json (Hugging Face's tokenizers) and the configuration files beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dragoman.errors import VocabularyError
+from dragoman.vocab.blueprint import TOKENS_MAX, AddedToken, Blueprint
+
+SUPPORTED = "supported are byte-level BPE tokenizers (tokenizer.json or GGUF)"
+_FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
+_NAMED = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+
+def parse_json(data: bytes | str, *, source: str) -> Any:
+    """The JSON value in ``data``. Raises VocabularyError that says what the file is instead, where it can be told."""
+    if isinstance(data, bytes) and data[:4] == b"GGUF":
+        raise VocabularyError(f"{source} is a GGUF file: read it with Vocabulary.from_gguf")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        if isinstance(data, bytes) and b"<unk>" in data[:200]:
+            raise VocabularyError(f"{source} looks like a SentencePiece model; {SUPPORTED}") from error
+        raise VocabularyError(f"{source} is no tokenizer.json: {error}") from error
+
+
+def read_tokenizer(
+    data: Any,
+    *,
+    config: Mapping[str, Any] | None = None,
+    generation: Mapping[str, Any] | None = None,
+    size: int | None = None,
+    source: str = "tokenizer.json",
+) -> Blueprint:
+    """The blueprint of a parsed tokenizer.json.
+
+    config: tokenizer_config.json; its added_tokens_decoder overrides flags, its named tokens are special.
+    generation: generation_config.json; its eos_token_id lists the ends of a turn.
+    size: the number of logits; by default one more than the highest id.
+
+    Raises VocabularyError for a file that is damaged or no byte-level BPE.
+    """
+    config = config or {}
+    model = _model(data, source)
+    vocab = _vocab(model, source)
+    added = _added_tokens(data, config, vocab, source)
+    width = 1 + max((*vocab.values(), *(token.id for token in added)), default=-1)
+    pieces: list[str | None] = [None] * width
+    for piece, number in vocab.items():
+        pieces[number] = piece
+    for token in added:
+        if pieces[token.id] == token.content:
+            pieces[token.id] = None
+    ids = {token.content: token.id for token in added}
+    eos = ids.get(_named(config, "eos_token"))
+    return Blueprint(
+        pieces=tuple(pieces),
+        added=tuple(added),
+        merges=tuple(_merges(model, source)),
+        normalizer=data.get("normalizer"),
+        pre_tokenizer=data["pre_tokenizer"],
+        ignore_merges=bool(model.get("ignore_merges")),
+        fuse_unk=bool(model.get("fuse_unk")),
+        unk_id=vocab.get(model.get("unk_token") or ""),
+        name=str(config.get("name_or_path") or source),
+        size=max(width, size or 0),
+        bos_id=ids.get(_named(config, "bos_token")),
+        eos_id=eos,
+        pad_id=ids.get(_named(config, "pad_token")),
+        eos_ids=tuple(dict.fromkeys(number for number in (eos, *_eos_ids(generation)) if number is not None)),
+        adds_bos=config.get("add_bos_token") is True or _post_processor_adds(data, _named(config, "bos_token")),
+    )
+
+
+def _post_processor_adds(data: Mapping[str, Any], text: str) -> bool:
+    """True: the post-processor writes the special token ``text`` in front of a sequence."""
+    for step in _steps(data.get("post_processor")):
+        first = next(iter(step.get("single") or ()), None)
+        if isinstance(first, dict) and isinstance(first.get("SpecialToken"), dict):
+            return bool(text) and first["SpecialToken"].get("id") == text
+    return False
+
+
+def _model(data: Any, source: str) -> dict[str, Any]:
+    """The ``model`` object, once it is certain that it is a byte-level BPE."""
+    if not isinstance(data, dict):
+        raise VocabularyError(f"{source} is no tokenizer.json: its top level is no object")
+    if isinstance(data.get("vocab"), list) and isinstance(data.get("config"), dict):
+        raise VocabularyError(f"{source} is a tekken file (Mistral); {SUPPORTED}")
+    model = data.get("model")
+    if not isinstance(model, dict):
+        raise VocabularyError(f"{source} has no object 'model', so it is no tokenizer.json; {SUPPORTED}")
+    kind = model.get("type") or ("BPE" if "merges" in model else "unknown")
+    if kind != "BPE":
+        raise VocabularyError(f"{source} is a {kind} tokenizer; {SUPPORTED}")
+    if model.get("byte_fallback"):
+        raise VocabularyError(f"{source} is a BPE tokenizer with byte fallback (SentencePiece style); {SUPPORTED}")
+    if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix") or model.get("dropout"):
+        raise VocabularyError(f"{source} is a BPE tokenizer with word prefixes, suffixes or dropout; {SUPPORTED}")
+    if not isinstance(data.get("pre_tokenizer"), dict) or not any(
+        step.get("type") == "ByteLevel" for key in ("pre_tokenizer", "normalizer") for step in _steps(data.get(key))
+    ):
+        raise VocabularyError(f"{source} is a BPE tokenizer over characters, not bytes; {SUPPORTED}")
+    return model
+
+
+def _steps(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The steps of a normalizer, pre-tokenizer or post-processor, sequences unfolded."""
+    pending = [value]
+    while pending:
+        step = pending.pop()
+        if isinstance(step, dict):
+            yield step
+            for key in ("pretokenizers", "normalizers", "processors"):
+                pending.extend(step.get(key) or ())
+
+
+def _vocab(model: Mapping[str, Any], source: str) -> dict[str, int]:
+    vocab = model.get("vocab")
+    if not isinstance(vocab, dict) or not vocab:
+        raise VocabularyError(f"{source} has no vocabulary (model.vocab)")
+    if not all(type(number) is int and 0 <= number < TOKENS_MAX for number in vocab.values()):
+        raise VocabularyError(f"{source} is damaged: a token id is not an integer from 0 to {TOKENS_MAX}")
+    if len(set(vocab.values())) != len(vocab):
+        raise VocabularyError(f"{source} is damaged: two tokens of model.vocab have one id")
+    return vocab
+
+
+def _merges(model: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
+    """Both spellings: ``"a b"`` and ``["a", "b"]``."""
+    for merge in model.get("merges") or ():
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(item, str) for item in pair):
+            raise VocabularyError(f"{source} is damaged: {merge!r} is no merge of two tokens")
+        yield pair[0], pair[1]
+
+
+def _added_tokens(
+    data: Mapping[str, Any], config: Mapping[str, Any], vocab: Mapping[str, int], source: str
+) -> list[AddedToken]:
+    found: dict[str, AddedToken] = {}
+    for entry in data.get("added_tokens") or ():
+        token = _added_token(entry, entry.get("id") if isinstance(entry, dict) else None, vocab, source)
+        found[token.content] = token
+    decoder = config.get("added_tokens_decoder")
+    for number, entry in decoder.items() if isinstance(decoder, dict) else ():
+        token = _added_token(entry, int(number) if str(number).isdecimal() else None, vocab, source)
+        known = found.get(token.content)
+        found[token.content] = replace(token, id=known.id) if known else token
+    for text in _special_texts(config):
+        if text in found:
+            found[text] = replace(found[text], special=True)
+        elif text in vocab:
+            found[text] = AddedToken(vocab[text], text, special=True)
+    return sorted(found.values(), key=lambda token: token.id)
+
+
+def _added_token(entry: Any, number: Any, vocab: Mapping[str, int], source: str) -> AddedToken:
+    if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
+        raise VocabularyError(f"{source} is damaged: {entry!r} is no added token")
+    content = entry["content"]
+    place: Any = vocab.get(content, number)
+    if type(place) is not int or not 0 <= place < TOKENS_MAX:
+        raise VocabularyError(f"{source} is damaged: added token {content!r} has id {place!r}")
+    flags = {flag: bool(entry.get(flag)) for flag in _FLAGS}
+    if "normalized" not in entry:
+        flags["normalized"] = not flags["special"]
+    return AddedToken(place, content, **flags)
+
+
+def _special_texts(config: Mapping[str, Any]) -> Iterator[str]:
+    """The texts that the configuration calls special by name."""
+    for key in _NAMED:
+        if text := _named(config, key):
+            yield text
+    extra = config.get("additional_special_tokens") or config.get("extra_special_tokens")
+    entries: Iterable[Any] = extra.values() if isinstance(extra, dict) else extra if isinstance(extra, list) else ()
+    for entry in entries:
+        text = entry.get("content") if isinstance(entry, dict) else entry
+        if isinstance(text, str) and text:
+            yield text
+
+
+def _named(config: Mapping[str, Any], key: str) -> str:
+    """The text of a token that the configuration names, "" where it names none."""
+    value = config.get(key)
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else ""
+
+
+def _eos_ids(generation: Mapping[str, Any] | None) -> tuple[int, ...]:
+    value = (generation or {}).get("eos_token_id")
+    numbers = value if isinstance(value, list) else [value]
+    return tuple(number for number in numbers if type(number) is int)
