@@ -13,6 +13,8 @@ _CHARS_A_STEP = 4096
 _ITEMS_A_STEP = 64
 # Larger integers serve no template; without a bound `10**10**10` never returns.
 _INTEGER_BITS = 4096
+# Jinja's own sandbox stops here.
+_RANGE = 100_000
 
 
 class Budget:
@@ -37,9 +39,8 @@ class Budget:
     def grow(self, size: int) -> None:
         """Refuse a string of ``size`` characters (or a list of so many items) that is too large."""
         if size > self._limits.render_chars:
-            raise LimitError(
-                "the chat template makes too large a text", bound="render_chars", limit=self._limits.render_chars, size=size
-            )
+            bound = self._limits.render_chars
+            raise LimitError("the chat template makes too large a text", bound="render_chars", limit=bound, size=size)
 
     def made(self, value: Any) -> None:
         """Count the copying that made ``value``."""
@@ -64,8 +65,8 @@ class Budget:
         """``range(*args)``, of bounded length."""
         made = range(*args)
         self.step(1 + len(made) // _ITEMS_A_STEP)
-        if len(made) > 100_000:
-            raise LimitError("range() in the chat template is too long", bound="render_steps", limit=100_000, size=len(made))
+        if len(made) > _RANGE:
+            raise LimitError("a range in the chat template is too long", bound="range", limit=_RANGE, size=len(made))
         return made
 
     def operator(self, operator: str, left: Any, right: Any) -> None:
@@ -91,7 +92,8 @@ class Budget:
 
     def _integer(self, bits: int) -> None:
         if bits > _INTEGER_BITS:
-            raise LimitError("the chat template makes too large a number", bound="render_steps", limit=_INTEGER_BITS, size=bits)
+            message = "the chat template makes too large a number"
+            raise LimitError(message, bound="integer_bits", limit=_INTEGER_BITS, size=bits)
 
     def method(self, subject: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse a call of ``subject.name`` whose result would be too large, before it runs."""

@@ -2,10 +2,10 @@
 
 Rules of this file:
 
-- Whatever `transformers` renders must come out with the same text. What differs is what it forbids: here a template may
-  change the lists and dicts of its own copy of the request.
-- Jinja's runtime makes plain strings in places that no subclass of ``str`` can reach: ``~``, printing, capturing blocks.
-  The code generator is pointed to :class:`RenderContext` there.
+- Whatever `transformers` renders must come out with the same text. What differs is what it forbids: here a template
+  may change the lists and dicts of its own copy of the request.
+- Jinja's runtime makes plain strings in places that no subclass of ``str`` can reach: ``~``, printing, capturing
+  blocks. The code generator is pointed to :class:`RenderContext` there.
 - Nothing reads a clock, a file, the network or a random source.
 """
 
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import datetime
 import re
+from _string import formatter_field_name_split  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterable, Mapping
 from string import Formatter
 from types import BuiltinMethodType, MethodType
 from typing import Any, NoReturn
 
 import jinja2
-from _string import formatter_field_name_split  # type: ignore[import-not-found]
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.ext import Extension, loopcontrols
@@ -130,7 +130,7 @@ class _Generator(CodeGenerator):
 class _Generation(Extension):
     """``{% generation %}`` marks what the model wrote, for training; here it is transparent."""
 
-    tags = {"generation"}
+    tags = frozenset(("generation",))  # type: ignore[assignment]
 
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
@@ -193,7 +193,7 @@ class ChatEnvironment(SandboxedEnvironment):
 
     code_generator_class = _Generator
     context_class = RenderContext
-    concat = staticmethod(joined)  # type: ignore[assignment]
+    concat = staticmethod(joined)
     intercepted_binops = frozenset(("+", "*", "%", "**"))
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class ChatEnvironment(SandboxedEnvironment):
             return None
         return _FormatMethod(self, subject, value.__name__ == "format_map")
 
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: PYI063
         assert isinstance(__context, RenderContext)
         budget = __context.budget
         budget.step()
@@ -238,7 +238,7 @@ class ChatEnvironment(SandboxedEnvironment):
                 args = (list(args[0]),)
             budget.method(__obj.__self__, __obj.__name__, args, kwargs)
         elif isinstance(__obj, _FormatMethod):
-            return __obj(*args, __budget=budget, **kwargs)
+            return __obj.run(budget, args, kwargs)
         result = super().call(__context, __obj, *args, **kwargs)
         budget.made(result)
         return result
@@ -264,7 +264,9 @@ def _percent(form: str, values: Any, budget: Budget) -> str:
 
 
 def _escaped_value(value: Any) -> Any:
-    return value if value is None or isinstance(value, (int, float)) else escaped(value if isinstance(value, str) else str(value))
+    if value is None or isinstance(value, (int, float)):
+        return value
+    return escaped(value if isinstance(value, str) else str(value))
 
 
 class _FormatMethod:
@@ -275,12 +277,16 @@ class _FormatMethod:
         self.subject = subject
         self.takes_mapping = takes_mapping
 
-    def __call__(self, *args: Any, __budget: Budget | None = None, **kwargs: Any) -> str:
+    def __call__(self, *args: Any, **kwargs: Any) -> str:
+        return self.run(Budget(DEFAULT), args, kwargs)
+
+    def run(self, budget: Budget, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The formatted string."""
         if self.takes_mapping:
             if kwargs or len(args) != 1:
                 raise TypeError("format_map() takes exactly one argument")
-            args, kwargs = (), args[0]
-        formatter = _Formatter(self.environment, __budget or Budget(DEFAULT), self.subject)
+            kwargs, args = args[0], ()
+        formatter = _Formatter(self.environment, budget, self.subject)
         text = joined(formatter.pieces(bare(self.subject), args, kwargs))
         return safe(text) if isinstance(self.subject, Safe) else text
 

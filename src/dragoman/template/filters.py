@@ -1,8 +1,8 @@
 """Jinja's filters with provenance and bounds.
 
-Filters that hand objects on (``first``, ``items``, ``map``, ``sort``, ...) are Jinja's own. Those that make a string out
-of strings are written here, where Jinja's would lose the marks. A filter without a rule gives all input as soon as
-anything in its arguments is input.
+Filters that hand objects on (``first``, ``items``, ``map``, ``sort``, ...) are Jinja's own. Those that make a string
+out of strings are written here, where Jinja's would lose the marks. A filter without a rule gives all input as soon
+as anything in its arguments is input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jinja2.filters import make_attrgetter
 from jinja2.utils import _PassArg, pass_context
 
 from .provenance import Marked, contains_input, escaped, joined, plain, safe
-from .serialise import json_of, percent_format, pprint_of, text_of
+from .serialise import json_of, pprint_of, text_of
 
 if TYPE_CHECKING:
     from .environment import RenderContext
@@ -104,9 +104,7 @@ def _format(context: RenderContext, value: Any, *args: Any, **kwargs: Any) -> st
 
 
 @pass_context
-def _indent(
-    context: RenderContext, s: str, width: int | str = 4, first: bool = False, blank: bool = False
-) -> str:
+def _indent(context: RenderContext, s: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     context.budget.operator("*", " ", width if isinstance(width, int) else 1)
     indention = width if isinstance(width, str) else " " * width
     lines = (s + "\n").splitlines()
@@ -115,8 +113,7 @@ def _indent(
     for at, line in enumerate(lines):
         indented = first if at == 0 else bool(line) or blank
         pieces += ("\n" if at else "", indention if indented else "", line)
-    text = joined(pieces)
-    return text
+    return joined(pieces)
 
 
 @pass_context
@@ -188,8 +185,8 @@ _OWN: Mapping[str, Filter] = {
     "upper": _method("upper"),
 }
 
-# Jinja's filters that would make more than a multiple of their input: argument -> what it multiplies.
-_SIZED_BY = {"batch": 0, "slice": 0, "filesizeformat": None}
+# Jinja's filters that run as long as a number in their arguments says.
+_SIZED_BY = frozenset(("batch", "slice", "round"))
 
 
 def _metered(name: str, function: Filter) -> Filter:

@@ -44,7 +44,7 @@ class Marked(str):
     def __str__(self) -> str:
         return self
 
-    def __getnewargs__(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[Any, ...]:
         return (str.__str__(self), self._mask)
 
     # Parts.
@@ -61,7 +61,7 @@ class Marked(str):
         text = super().__getitem__(key)
         if mask is None:
             return type(self)(text)
-        return type(self)(text, mask[key] if isinstance(key, slice) else mask[key : _after(key)])  # type: ignore[misc]
+        return type(self)(text, mask[key] if isinstance(key, slice) else mask[key : _after(key)])
 
     def __iter__(self) -> Iterator[str]:
         flags: Iterable[bytes | None] = repeat(None) if self._mask is None else (bytes((flag,)) for flag in self._mask)
@@ -269,7 +269,7 @@ def joined(pieces: Iterable[str]) -> str:
 
 def safe(text: str) -> Safe:
     """``text`` as it stands, protected from escaping."""
-    return Safe(bare(text), mask_of(text))  # type: ignore[return-value]
+    return Safe(bare(text), mask_of(text))
 
 
 _ESCAPES = str.maketrans({"&": "&amp;", ">": "&gt;", "<": "&lt;", "'": "&#39;", '"': "&#34;"})

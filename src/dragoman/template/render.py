@@ -40,10 +40,13 @@ RESERVED = frozenset(
 )
 
 # Roles and part types are names out of closed sets: templates build markers of them.
-_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function", "ipython", "observation", "model"))
+_ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function", "ipython", "observation", "model"])
 _PART_TYPES = frozenset(
-    ("text", "image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "input_video")
-    + ("document", "file", "refusal", "reasoning", "thinking", "tool_use", "tool_call", "tool_result", "tool_response")
+    [
+        *("text", "image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url"),
+        *("input_video", "document", "file", "refusal", "reasoning", "thinking"),
+        *("tool_use", "tool_call", "tool_result", "tool_response"),
+    ]
 )
 
 
@@ -164,11 +167,10 @@ class Template:
         except DragomanError:
             raise
         except Refusal as error:
-            raise TemplateError(error.message or "the template refuses the conversation", line=self._line(error)) from error
+            message = error.message or "the template refuses the conversation"
+            raise TemplateError(message, line=self._line(error)) from error
         except Exception as error:
-            what = str(error) or type(error).__name__
-            known = isinstance(error, jinja2.TemplateError)
-            message = what if known else f"{type(error).__name__}: {what}"
+            message = str(error) if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {error}"
             raise TemplateError(message, line=self._line(error)) from error
 
     def _line(self, error: BaseException) -> int | None:

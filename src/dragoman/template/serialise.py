@@ -1,7 +1,7 @@
 """Values as text with provenance: ``str``, ``repr`` and JSON of what a template prints, strings in them still marked.
 
-The texts are exactly those of ``str()``, ``repr()``, ``json.dumps()`` and ``pprint.pformat()``. Only what stands between
-the quotes is input; brackets, quotes, commas and numbers are the template's.
+The texts are exactly those of ``str()``, ``repr()``, ``json.dumps()`` and ``pprint.pformat()``. Only what stands
+between the quotes is input; brackets, quotes, commas and numbers are the template's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from jinja2 import Undefined
 
-from .provenance import Marked, bare, contains_input, has_input, joined, mask_of, runs
+from .provenance import Marked, bare, contains_input, joined, mask_of, runs
 
 
 class Meter(Protocol):
@@ -42,8 +42,8 @@ def repr_of(value: Any, meter: Meter) -> str:
     return joined(_bounded(_repr_pieces(value, frozenset()), meter))
 
 
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-_CONTAINERS: tuple[type, ...] = (list, tuple, dict, *_VIEWS)
+_VIEWS: tuple[type[Any], ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_CONTAINERS: tuple[type[Any], ...] = (list, tuple, dict, *_VIEWS)
 
 
 def _bounded(pieces: Iterable[str], meter: Meter) -> list[str]:
@@ -65,6 +65,10 @@ def _repr_pieces(value: Any, above: frozenset[int]) -> Iterator[str]:
         text = repr(value)
         yield text if value is None or isinstance(value, (str, int, float, Undefined)) else Marked(text)
         return
+    yield from _container_pieces(value, above)
+
+
+def _container_pieces(value: Any, above: frozenset[int]) -> Iterator[str]:
     left, right = _brackets(value)
     if id(value) in above:
         yield left + "..." + right
@@ -99,8 +103,8 @@ def _repr_of_marked(value: Marked) -> str:
         return joined((quote, Marked(text[1:-1]), quote))
     # The quote is chosen by the whole text, so each character is written as it is next to that quote.
     other = "" if quote == '"' else '"'
-    mask = [bytes((flag,)) * (len(repr(char + other)) - 2 - len(other)) for char, flag in zip(bare(value), mask_of(value))]
-    inside = b"".join(mask)
+    pairs = zip(bare(value), mask_of(value), strict=True)
+    inside = b"".join([bytes((flag,)) * (len(repr(char + other)) - 2 - len(other)) for char, flag in pairs])
     return Marked(text, b"\0" + inside + b"\0") if len(inside) + 2 == len(text) else Marked(text)
 
 
@@ -136,6 +140,10 @@ def _string_writer(ensure_ascii: bool) -> Callable[[str], str]:
     return write
 
 
+# A generator is what ``|map`` and ``|select`` give.
+_ARRAYS: tuple[type[Any], ...] = (list, tuple, GeneratorType, *_VIEWS)
+
+
 class _JsonWriter:
     """The pieces of one JSON text, in the layout of :func:`json.dumps`."""
 
@@ -151,7 +159,7 @@ class _JsonWriter:
     def pieces(self, value: Any, newline: str, above: frozenset[int]) -> Iterator[str]:
         if isinstance(value, str):
             yield self.string(value)
-        elif isinstance(value, (list, tuple, GeneratorType, *_VIEWS)):
+        elif isinstance(value, _ARRAYS):
             yield from self.array(value, newline, self._inside(value, above))
         elif isinstance(value, dict):
             yield from self.object(value, newline, self._inside(value, above))
@@ -206,7 +214,8 @@ def pprint_of(value: Any) -> str:
     text = pprint.pformat(value)
     if not contains_input(value):
         return text
-    pieces, at = [], 0
+    pieces: list[str] = []
+    at = 0
     for quoted in _QUOTED.finditer(text):
         pieces += (text[at : quoted.start() + 1], Marked(text[quoted.start() + 1 : quoted.end() - 1]))
         at = quoted.end() - 1
@@ -214,7 +223,9 @@ def pprint_of(value: Any) -> str:
     return joined(pieces)
 
 
-_PERCENT = re.compile(r"%(?:\((?P<key>[^()]*)\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?[hlL]?)(?P<type>.)", re.S)
+_PERCENT = re.compile(
+    r"%(?:\((?P<key>[^()]*)\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?[hlL]?)(?P<type>.)", re.DOTALL
+)
 
 
 def percent_format(form: str, values: Any, meter: Meter) -> str:
@@ -225,7 +236,7 @@ def percent_format(form: str, values: Any, meter: Meter) -> str:
         if "*" in found["flags"]:
             meter.grow(max([abs(item) for item in _tuple(values) if isinstance(item, int)], default=0))
     plain_form = bare(form)
-    text = plain_form % values  # raises what is wrong with form or values
+    text: str = plain_form % values  # raises what is wrong with form or values
     meter.grow(len(text))
     if not (contains_input(form) or contains_input(values) or "%c" in plain_form):
         return text
@@ -257,6 +268,3 @@ def _percent_pieces(form: str, values: Any, meter: Meter) -> Iterator[str]:
             flagged = found["type"] == "c" or contains_input(value)
             yield Marked(piece % (value,)) if flagged else piece % (value,)
     yield form[at:]
-
-
-__all__ = ["Meter", "has_input", "json_of", "percent_format", "pprint_of", "repr_of", "text_of"]
