@@ -1,0 +1,39 @@
+"""How a schema's values are written: the choices that the schema itself leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..json import JsonStyle, Whitespace
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaOptions:
+    """Choices of the writer.
+
+    whitespace: as in :class:`~dragoman.grammar.json.JsonStyle`. closed_objects: an object that declares ``properties``
+    and says nothing of ``additionalProperties`` has no others (JSON Schema itself says: any). string_max: characters of
+    a string without ``maxLength``. number_digits, fraction_digits: digits before and after the point where no bound
+    says otherwise. banned: texts that no string value or key may hold as written (in constants they are escaped).
+    escapes: whether ``\\uXXXX`` may be written for printable characters; without it a string has one spelling.
+    """
+
+    whitespace: Whitespace = "bounded"
+    closed_objects: bool = False
+    string_max: int | None = None
+    number_digits: int = 15
+    fraction_digits: int = 15
+    banned: tuple[bytes, ...] = ()
+    escapes: bool = False
+
+    @property
+    def style(self) -> JsonStyle:
+        """The spelling of JSON under these options."""
+        return JsonStyle(
+            whitespace=self.whitespace,
+            escapes="paired" if self.escapes else "canonical",
+            string_max=self.string_max,
+            integer_digits=self.number_digits,
+            fraction_digits=self.fraction_digits,
+            banned=self.banned,
+        )

@@ -1,0 +1,106 @@
+"""Rules without dead ends: what can never be completed is taken out, what is not reached is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..nodes import (
+    EMPTY,
+    NOTHING,
+    Choice,
+    Class,
+    Node,
+    Ref,
+    Repeat,
+    Sequence,
+    Without,
+    seq,
+)
+
+
+def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
+    """The rules reached from ``start``, without the choices that no finite text completes; None if nothing is left."""
+    live = productive(rules)
+    if start not in live:
+        return None
+    kept: dict[str, Node] = {}
+    work = [start]
+    while work:
+        name = work.pop()
+        if name in kept:
+            continue
+        kept[name] = trimmed(rules[name], live)
+        work.extend(reversed([ref for ref in references(kept[name]) if ref not in kept]))
+    return kept
+
+
+def productive(rules: Mapping[str, Node]) -> frozenset[str]:
+    """The rules that some finite text completes."""
+    users: dict[str, list[str]] = {}
+    for name, node in rules.items():
+        for ref in references(node):
+            users.setdefault(ref, []).append(name)
+    live: set[str] = set()
+    work = list(rules)
+    while work:
+        name = work.pop()
+        if name not in live and _completes(rules[name], live):
+            live.add(name)
+            work.extend(users.get(name, ()))
+    return frozenset(live)
+
+
+def references(node: Node) -> Iterator[str]:
+    """The rules that ``node`` names, in order."""
+    work: list[Node] = [node]
+    while work:
+        at = work.pop()
+        if isinstance(at, Ref):
+            yield at.name
+        work.extend(reversed(parts(at)))
+
+
+def parts(node: Node) -> tuple[Node, ...]:
+    """The nodes that a schema's rule has directly below ``node``."""
+    if isinstance(node, (Sequence, Choice)):
+        return node.items
+    return (node.item,) if isinstance(node, (Repeat, Without)) else ()
+
+
+def _completes(node: Node, live: set[str]) -> bool:
+    if isinstance(node, Sequence):
+        return all(_completes(item, live) for item in node.items)
+    if isinstance(node, Choice):
+        return any(_completes(item, live) for item in node.items)
+    if isinstance(node, Repeat):
+        return node.min == 0 or _completes(node.item, live)
+    if isinstance(node, Ref):
+        return node.name in live
+    if isinstance(node, Without):
+        return _completes(node.item, live)
+    return node != NOTHING
+
+
+def trimmed(node: Node, live: frozenset[str]) -> Node:
+    """``node`` without what cannot be completed; NOTHING if that is all of it."""
+    if isinstance(node, Ref):
+        return node if node.name in live else NOTHING
+    if isinstance(node, Class):
+        return node
+    if isinstance(node, Sequence):
+        items = [trimmed(item, live) for item in node.items]
+        return NOTHING if NOTHING in items else seq(*items)
+    if isinstance(node, Choice):
+        options = [option for option in (trimmed(item, live) for item in node.items) if option != NOTHING]
+        if not options:
+            return NOTHING
+        return options[0] if len(options) == 1 else Choice(tuple(options))
+    if isinstance(node, Repeat):
+        item = trimmed(node.item, live)
+        if item == NOTHING:
+            return NOTHING if node.min else EMPTY
+        return Repeat(item, node.min, node.max, node.lazy)
+    if isinstance(node, Without):
+        item = trimmed(node.item, live)
+        return item if item in (NOTHING, EMPTY) else Without(item, node.forbidden)
+    return node
