@@ -98,9 +98,7 @@ class CallBuilder:
         """The call is over, complete or broken."""
         out = self._start(final=True)
         if self._broken:
-            self.problems.append(
-                ("broken_call", f"the call of {self._called} left its format; it is kept as it stands")
-            )
+            self.problems.append(("broken_call", f"the call of {self._called} left its format and stays as it is"))
             return out
         arguments = "".join(self._arguments)
         if self._writer is not None:
