@@ -204,22 +204,29 @@ def test_closing_the_iterator_closes_the_connection() -> None:
 
 
 def test_a_silent_engine_is_given_up() -> None:
-    """Over a real socket: an engine that takes the connection and says nothing."""
+    """Over a real socket: an engine that reads what comes and says nothing."""
+    left = 0
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal left
+        await reader.read()  # until the client goes away
+        writer.close()
+        left += 1
 
     async def work() -> None:
-        async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(2)
-            writer.close()
-
         listener = await asyncio.start_server(silent, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         async with LlamaServer(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=0.1, lookup=0.1)) as engine:
             with pytest.raises(EngineError, match="said nothing"):
                 await engine.generate(ASK).__anext__()
             assert not await engine.health()
+        for _ in range(500):
+            if left < 2:
+                await asyncio.sleep(0.01)
         listener.close()
 
     asyncio.run(work())
+    assert left == 2
 
 
 def test_the_server_is_asked_about_itself() -> None:
