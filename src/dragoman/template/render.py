@@ -98,6 +98,12 @@ class Template:
             found.update(const.value for const in compare.find_all(nodes.Const) if isinstance(const.value, str))
         return frozenset(found)
 
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Names that the template reads from something: attributes, and string constants as keys or elsewhere."""
+        names = {attribute.attr for attribute in self.ast.find_all(nodes.Getattr)}
+        return frozenset(names | {const.value for const in self.ast.find_all(nodes.Const) if type(const.value) is str})
+
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -113,10 +119,10 @@ class Template:
         Raises TemplateError where the template refuses the conversation or fails, LimitError where it needs too much,
         UsageError where ``variables`` would replace what is not theirs.
         """
-        values = marked_copy({"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}})
-        for message in values["messages"]:
+        marked = marked_copy({"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}})
+        for message in marked["messages"]:
             self._unmark(message)
-        return Rendered(merged(self._pieces(values, add_generation_prompt, now)))
+        return Rendered(merged(self._run_copy(marked, add_generation_prompt, now)))
 
     def render_text(
         self,
@@ -129,7 +135,18 @@ class Template:
     ) -> str:
         """The text of :meth:`render`, made without provenance (faster: for probing)."""
         values = plain_copy({"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}})
-        return "".join(self._pieces(values, add_generation_prompt, now))
+        return "".join(self._run_copy(values, add_generation_prompt, now))
+
+    def _run_copy(
+        self, values: Mapping[str, Any], add_generation_prompt: bool, now: datetime.datetime | None
+    ) -> list[str]:
+        return self.run(
+            values["messages"],
+            tools=values["tools"],
+            add_generation_prompt=add_generation_prompt,
+            now=now,
+            variables=values["variables"],
+        )
 
     def _unmark(self, message: Any) -> None:
         """Take the mark from the role and from the types of content parts, where they are known names."""
@@ -146,20 +163,29 @@ class Template:
         if isinstance(name, str) and (name in known or (name in self.compared and name.isidentifier())):
             holder[key] = str.__str__(name)
 
-    def _pieces(self, values: dict[str, Any], add_generation_prompt: bool, now: datetime.datetime | None) -> list[str]:
-        variables: dict[str, Any] = {str.__str__(name): value for name, value in values["variables"].items()}
-        for name in variables:
+    def run(
+        self,
+        messages: list[Any],
+        *,
+        tools: list[Any] | None = None,
+        add_generation_prompt: bool = False,
+        now: datetime.datetime | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """The pieces of a rendering of these very values: no copies, and the template may change them."""
+        names: dict[str, Any] = {str.__str__(name): value for name, value in (variables or {}).items()}
+        for name in names:
             if name in RESERVED:
                 raise UsageError(f"chat_template_kwargs may not set {name!r}", param="chat_template_kwargs")
-        variables.update(
-            messages=values["messages"],
+        names.update(
+            messages=messages,
             add_generation_prompt=add_generation_prompt,
             bos_token=self.bos_token,
             eos_token=self.eos_token,
         )
-        if values["tools"]:
-            variables["tools"] = values["tools"]
-        context = self._compiled.new_context(variables)
+        if tools:
+            names["tools"] = tools
+        context = self._compiled.new_context(names)
         assert isinstance(context, RenderContext)
         context.begin(self.limits, now or FIXED_NOW)
         try:

@@ -86,7 +86,7 @@ def _container_pieces(value: Any, above: frozenset[int]) -> Iterator[str]:
         yield from _repr_pieces(item, above)
         if isinstance(value, dict):
             yield ": "
-            yield from _repr_pieces(value[item], above)
+            yield from _repr_pieces(dict.__getitem__(value, item), above)
     yield ",)" if isinstance(value, tuple) and len(value) == 1 else right
 
 
