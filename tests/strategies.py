@@ -20,6 +20,7 @@ from dragoman.grammar.nodes import (
     Atomic,
     Choice,
     Class,
+    Commit,
     Control,
     Grammar,
     Literal,
@@ -52,11 +53,13 @@ class Features:
     without: bool = True
     looks: bool = True
     permutation: bool = True
+    commits: bool = False
 
 
 ALL = Features()
 REGULAR = Features(rules=1, until=False, without=False, looks=False, permutation=False)
 PLAIN = Features(until=False, without=False, looks=False)
+COMMITTING = Features(until=False, without=False, looks=False, permutation=False, commits=True)
 
 
 def literals() -> st.SearchStrategy[Literal]:
@@ -97,8 +100,9 @@ def nodes(draw: st.DrawFn, features: Features, rules: Mapping[str, Node], behind
         kinds += ["tag", "tag"] * features.tags + ["atomic"] * features.tags
         kinds += ["ref"] * bool(rules) + ["permutation"] * features.permutation
         kinds += ["peek", "negate"] * features.looks
+        kinds += ["commit"] * 3 * features.commits
         kinds += ["until", "confirmed"] * features.until + ["without"] * features.without
-    below = nodes(features, rules, behind, depth - 1)
+    below: st.SearchStrategy[Node] = nodes(features, rules, behind, depth - 1)
     match draw(st.sampled_from(kinds)):
         case "literal":
             return draw(literals())
@@ -121,9 +125,17 @@ def nodes(draw: st.DrawFn, features: Features, rules: Mapping[str, Node], behind
         case "atomic":
             return Atomic(draw(below))
         case "permutation":
-            items = draw(st.lists(consuming(features, rules, behind, depth - 1), min_size=1, max_size=3))
+            item: st.SearchStrategy[Node] = consuming(features, rules, behind, depth - 1)
+            items = draw(st.lists(item, min_size=1, max_size=3))
             flags = draw(st.lists(st.booleans(), min_size=len(items), max_size=len(items)))
-            return Permutation(tuple(items), tuple(flags), draw(st.sampled_from([EMPTY, Literal(b"a"), chars("bé")])))
+            separators: list[Node] = [EMPTY, Literal(b"a"), chars("bé")]
+            return Permutation(tuple(items), tuple(flags), draw(st.sampled_from(separators)))
+        case "commit":
+            # Where formats have it: behind something that consumes, or behind the delimiter that ends a text.
+            if draw(st.booleans()):
+                return Sequence((draw(characters()), Commit("c"), draw(below)))
+            end = draw(st.sampled_from([b"b", b"ab"]))
+            return Sequence((Until((end,)), Literal(end), Commit("c"), draw(below)))
         case "peek":
             return Peek(draw(bounded()))
         case "negate":
@@ -134,7 +146,8 @@ def nodes(draw: st.DrawFn, features: Features, rules: Mapping[str, Node], behind
             return UntilConfirmed(draw(literals()).data, draw(bounded()), draw(st.sampled_from([None, "v"])))
         case "without":
             return Without(draw(below), draw(delimiters()))
-    return draw(st.sampled_from([EMPTY, EMPTY, EMPTY, NOTHING, Control("ab")]))
+    rare: list[Node] = [EMPTY, EMPTY, EMPTY, NOTHING, Control("ab")]
+    return draw(st.sampled_from(rare))
 
 
 @st.composite
@@ -142,7 +155,7 @@ def consuming(
     draw: st.DrawFn, features: Features, rules: Mapping[str, Node], behind: tuple[str, ...], depth: int
 ) -> Node:
     """A node that can't match the empty string."""
-    node = draw(nodes(features, rules, behind, max(depth, 0)))
+    node: Node = draw(nodes(features, rules, behind, max(depth, 0)))
     grammar = Grammar({**dict.fromkeys(behind, EMPTY), **rules})
     return Sequence((draw(characters()), node)) if nullable(grammar, node) else node
 

@@ -20,6 +20,7 @@ from dragoman.grammar.nodes import (
     Choice,
     Class,
     Commit,
+    Control,
     Grammar,
     Literal,
     Node,
@@ -30,6 +31,7 @@ from dragoman.grammar.nodes import (
     Until,
 )
 from tests.oracles.backtrack import OutOfFuel, inside_regions, merged
+from tests.oracles.wellformed import productive
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Pike:
         self.rules = grammar.rules
         self.data = data
         self.most_threads = most_threads
-        self.threads = [Thread((Ref(grammar.start),))]
+        self.threads = [Thread((Ref(grammar.start),))] if productive(grammar.rules, Ref(grammar.start)) else []
         self.consumed = 0
         while self.consumed < len(data) and self.threads:
             self.step()
@@ -135,6 +137,8 @@ class Pike:
                     thread = replace(thread, todo=rest, told=(*thread.told, Closed(node.name, pos)))
                 case Commit():
                     thread = replace(thread, todo=rest, committed=True)
+                case Control():
+                    thread = replace(thread, todo=(Literal(node.text.encode()), *rest))
                 case Literal(data=b""):
                     thread = replace(thread, todo=rest)
                 case Literal() | Class() | AnyChar():
@@ -158,4 +162,9 @@ class Pike:
         else:
             fits = isinstance(node, AnyChar)
         told = (*thread.told, Text(bytes([byte]), pos))
-        return [self.run_on(replace(thread, todo=rest, told=told), pos + 1)] if fits else []
+        moved = self.run_on(replace(thread, todo=rest, told=told), pos + 1)
+        return [moved] if fits and self.has_a_future(moved) else []
+
+    def has_a_future(self, thread: Thread) -> bool:
+        """False where no text can complete what the thread has still to match."""
+        return all(isinstance(node, Close) or productive(self.rules, node) for node in thread.todo)

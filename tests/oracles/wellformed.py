@@ -6,11 +6,12 @@ empty, in any rule, needed or not; and look-ahead that is not regular and bounde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dragoman.grammar.nodes import (
     Atomic,
     Choice,
+    Class,
     Commit,
     Control,
     Duplex,
@@ -138,6 +139,27 @@ def is_bounded(grammar: Grammar, node: Node, inside: frozenset[str]) -> bool:
     wide = isinstance(node, Until | UntilConfirmed | Without | Peek | Negate | Permutation)
     endless = isinstance(node, Repeat) and node.max is None
     return not wide and not endless and all(is_bounded(grammar, child, inside) for child in children(node))
+
+
+def productive(rules: Mapping[str, Node], node: Node, inside: frozenset[str] = frozenset()) -> bool:
+    """True where some text matches the node, look-ahead taken to succeed. ``inside``: the rules that it is part of."""
+    match node:
+        case Class():
+            return bool(node.ranges)
+        case Choice():
+            return any(productive(rules, item, inside) for item in node.items)
+        case Repeat():
+            return node.min == 0 or productive(rules, node.item, inside)
+        case Ref():
+            # A rule that needs itself ends only if it can end without itself.
+            name = node.name
+            return name not in inside and productive(rules, rules[name], inside | {name})
+        case Permutation():
+            needed = [item for item, flag in zip(node.items, node.required, strict=True) if flag]
+            return all(productive(rules, item, inside) for item in (*needed, *[node.separator] * (len(needed) > 1)))
+        case Peek() | Negate() | UntilConfirmed():
+            return True
+    return all(productive(rules, child, inside) for child in children(node))
 
 
 def refused(grammar: Grammar) -> bool:
