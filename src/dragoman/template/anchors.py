@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dragoman.template.atoms import closers, common_prefix, common_suffix, first_marker, tags
+from dragoman.template.atoms import closers, common_prefix, common_suffix, first_marker, openers, tags
 from dragoman.template.probe import Prober, Rung, Said, conversation
 from dragoman.template.scan import Scan
-from dragoman.template.sentinels import FIRST, Sentinels
+from dragoman.template.sentinels import FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,19 @@ class Anchors:
     generation_prompt: str
     generations: Mapping[str, str] = field(default_factory=dict)  # "name=value" of a variable -> generation prompt
     text_end: str = ""  # what follows the content of a last assistant message
+    user_close: str = ""  # what follows the user's words
+    trailer: str = ""  # what is appended to every conversation, after the last turn
     history: bool = True  # False: no assistant message could be rendered
 
     def body(self, text: str) -> str:
         """The assistant's turn, given all that is written after the user's words."""
-        return text[len(self.lead) :] if text.startswith(self.lead) else text[len(common_prefix([self.lead, text])) :]
+        text = text.removesuffix(self.trailer)
+        if text.startswith(self.lead):
+            return text[len(self.lead) :]
+        rest = text.removeprefix(self.user_close).lstrip()
+        if self.header.strip() and rest.startswith(self.header.lstrip()):
+            return rest[len(self.header.lstrip()) :]
+        return text[len(common_prefix([self.lead, text])) :]
 
 
 def plain_rung(prober: Prober, wanted: Rung) -> Rung | None:
@@ -46,19 +54,51 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
     closed = prober.after_user(None, rung)
     opened = prober.after_user(None, rung, generation=True)
     histories = list(_histories(prober, plain, calls))
+    trailer = ""
+    if closed and opened and histories and not histories[0].startswith(closed) and opened.startswith(closed):
+        # Something is appended to every conversation, whoever spoke last; it belongs to no turn.
+        trailer = closed[len(common_prefix([closed, histories[0]])) :]
+        opened = closed[: len(closed) - len(trailer)] + opened[len(closed) :]
     samples = histories + ([opened] if opened is not None and opened != closed else [])
-    lead = common_prefix(samples) if samples else ""
-    lead = _without_reasoning(lead, histories)
+    generations = _generations(prober, rung, opened or "", scan)
+    lead = _lead(samples, histories, opened, generations)
     user_close = common_prefix([closed, lead]) if closed is not None and samples else ""
+    if not lead[len(user_close) :].strip() and opened and opened[len(user_close) :].strip():
+        # The history does not write what the generation prompt writes (a line break more, say): go by the history.
+        lead = _loose_lead(histories, closed or "", opened)
+        user_close = common_prefix([closed, lead]) if closed is not None else ""
     last = prober.after_user(Said(FIRST.content), plain, tail="none") if plain else None
+    text_end = last[last.rindex(FIRST.content) + len(FIRST.content) :] if last and FIRST.content in last else ""
     return Anchors(
         lead=lead,
         header=lead[len(user_close) :] if histories or not opened else "",
         generation_prompt=opened[len(user_close) :] if opened is not None else "",
-        generations=_generations(prober, rung, user_close, scan),
-        text_end=last[last.rindex(FIRST.content) + len(FIRST.content) :] if last and FIRST.content in last else "",
+        generations={name: text[len(common_prefix([text, user_close])) :] for name, text in generations.items()},
+        text_end=text_end.removesuffix(trailer),
+        user_close=user_close,
+        trailer=trailer,
         history=bool(histories),
     )
+
+
+def _loose_lead(histories: list[str], closed: str, opened: str) -> str:
+    """The lead where history and generation prompt differ: in white space only, or so much that the history counts."""
+    header = opened.removeprefix(closed)
+    if all(text.removeprefix(closed).lstrip().startswith(header.lstrip()) for text in histories):
+        return closed + header.lstrip()
+    return _without_reasoning(common_prefix(histories), histories)
+
+
+def _lead(samples: list[str], histories: list[str], opened: str | None, generations: Mapping[str, str]) -> str:
+    """What all assistant turns start with, whatever the switches say; reasoning tags are no part of it."""
+    lead = common_prefix(samples) if samples else ""
+    for text in generations.values():
+        shared = common_prefix([lead, text])
+        rest, other = lead[len(shared) :], text[len(shared) :]
+        inserted = opened is not None and text.endswith(opened[len(shared) :])
+        if rest and tags(shared) and not inserted and not (rest[0].isalnum() and other[:1].isalnum()):
+            lead = shared
+    return _without_reasoning(lead, histories)
 
 
 def _histories(prober: Prober, plain: Rung | None, calls: Rung | None) -> list[str]:
@@ -72,26 +112,36 @@ def _histories(prober: Prober, plain: Rung | None, calls: Rung | None) -> list[s
 
 
 def _without_reasoning(lead: str, histories: list[str]) -> str:
-    """``lead`` cut before a tag that is closed before the answer's words: an empty reasoning block, not the header."""
+    """``lead`` cut before a tag that opens or closes an empty reasoning block: that is not the header.
+
+    An opener is one that is closed before the answer's words; a closer is one whose opener stands before it, or
+    that no opener needs to stand before (``</think>`` alone says: no reasoning).
+    """
     found = tags(lead)
     if not found or not lead.rstrip().endswith(found[-1]):
         return lead
+    at = lead.rindex(found[-1])
+    begins = openers(found[-1])
+    for begin in begins:
+        if lead[:at].rstrip().endswith(begin):
+            return lead[: lead.rindex(begin, 0, at)]
+    if begins and found[-1].startswith(("</", "[/", "<|/")):
+        return lead[:at]
     for text in histories:
         before = text[len(lead) :].split(FIRST.content)[0].split(FIRST.calls[0].name)[0]
         if any(closer in before for closer in closers(found[-1])):
-            return lead[: lead.rindex(found[-1])]
+            return lead[:at]
     return lead
 
 
-def _generations(prober: Prober, rung: Rung, user_close: str, scan: Scan) -> dict[str, str]:
-    """Generation prompts under each setting of each variable that the template reads from outside."""
+def _generations(prober: Prober, rung: Rung, opened: str, scan: Scan) -> dict[str, str]:
+    """What follows the user's words under each setting of each variable that the template reads from outside."""
     out: dict[str, str] = {}
     for name, texts in scan.variables.items():
         for value in (True, False, *texts[:4]):
             text = prober.after_user(None, replace(rung, variables=((name, value),)), generation=True)
-            if text is not None:
-                shared = len(common_prefix([text, user_close]))
-                out[f"{name}={value}"] = text[shared:]
+            if text is not None and text != opened:
+                out[f"{name}={value}"] = text
     return out
 
 
@@ -105,7 +155,7 @@ def role_starts(prober: Prober, rung: Rung, anchors: Anchors, calls: Rung | None
     user = _user_start(prober, rung, anchors)
     if user:
         out["user"] = user
-    system = _system_start(prober, rung)
+    system = _system_start(prober, rung, user)
     if system:
         out["system"] = system
     tool = _tool_start(prober, calls, anchors) if calls else ""
@@ -116,29 +166,32 @@ def role_starts(prober: Prober, rung: Rung, anchors: Anchors, calls: Rung | None
 
 def _user_start(prober: Prober, rung: Rung, anchors: Anchors) -> str:
     """What stands before both a first user message and one that follows an answer, the answer's end left out."""
-    bare = replace(rung, tools=False)
-    follow = prober.after_user(Said(FIRST.content), rung, tail="user")
-    first = prober.render(conversation(None, bare, FIRST, "none"), bare) or prober.render(
-        conversation(None, rung, FIRST, "none"), rung
-    )
-    if follow is None or first is None or FIRST.content not in follow or FIRST.follow_up not in follow:
+    for way in (replace(rung, tools=False), rung):
+        follow = prober.after_user(Said(FIRST.content), way, tail="user")
+        first = prober.render(conversation(None, way, FIRST, "none"), way)
+        if follow and first and FIRST.content in follow and FIRST.follow_up in follow:
+            break
+    else:
         return ""
     between = follow[follow.index(FIRST.content) + len(FIRST.content) : follow.rindex(FIRST.follow_up)]
     shared = common_suffix([first[: first.rfind(FIRST.user)], between])
     if anchors.text_end and between.startswith(anchors.text_end):
         after = between[len(anchors.text_end) :]
         return after if after.strip() else shared
-    return shared
+    close = anchors.user_close
+    return shared[len(close) :] if close.strip() and shared.startswith(close) else shared
 
 
-def _system_start(prober: Prober, rung: Rung) -> str:
+def _system_start(prober: Prober, rung: Rung, user_start: str) -> str:
     bare = replace(rung, system=True, tools=False, typed=rung.typed)
     text = prober.render(conversation(None, bare, FIRST, "none"), bare)
     if text is None or FIRST.system not in text:
         return ""
     start = text[: text.index(FIRST.system)]
     bos = getattr(prober.template, "bos_token", "")
-    return start[len(bos) :] if bos and start.startswith(bos) else start
+    start = start[len(bos) :] if bos and start.startswith(bos) else start
+    heads = [starts for starts in tags(user_start)[:1] if starts in start]
+    return start[start.rindex(heads[0]) :] if heads else start
 
 
 def _tool_start(prober: Prober, calls: Rung, anchors: Anchors) -> str:
@@ -176,8 +229,3 @@ def end_of_turn(prober: Prober, rung: Rung | None, end: str, starts: Mapping[str
 def _leading_tag(text: str) -> str:
     found = tags(text)
     return found[0] if found and text.strip().startswith(found[0]) else ""
-
-
-def words_after(words: Sentinels, text: str) -> str:
-    """What follows the content's words in ``text``."""
-    return text[text.rindex(words.content) + len(words.content) :]

@@ -28,6 +28,7 @@ class Scan:
 
     variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # read from outside -> texts compared with
     keys: frozenset[str] = frozenset()  # names read as attribute or item of anything
+    names: frozenset[str] = frozenset()  # names read as variables
     text_tests: tuple[str, ...] = ()  # literals searched in texts: split("</think>"), "</think>" in content
     literals: tuple[str, ...] = ()  # tag-like parts of everything that the template may write
     source: str = ""
@@ -65,6 +66,7 @@ def scan(source: str) -> Scan:
     return Scan(
         variables={name: tuple(dict.fromkeys(_compared(tree, name))) for name in sorted(outside)},
         keys=frozenset(_keys(tree)),
+        names=frozenset(node.name for node in tree.find_all(nodes.Name) if node.ctx == "load"),
         text_tests=tuple(dict.fromkeys(_text_tests(tree))),
         literals=tuple(dict.fromkeys(tag for text in _texts(tree) for tag in tags(text))),
         source=source,
@@ -124,6 +126,7 @@ def _compared(tree: nodes.Template, name: str) -> Iterator[str]:
             continue
         for op in node.ops:
             for const in [op.expr, *op.expr.find_all(nodes.Const)]:
-                text = _const(const)
-                if text is not None:
-                    yield text
+                value = const.value if isinstance(const, nodes.Const) else None
+                # Jinja folds a list of constants into one constant as soon as it looks at the tree.
+                values = value if isinstance(value, (list, tuple)) else [value]
+                yield from (text for text in values if isinstance(text, str))

@@ -1,0 +1,280 @@
+"""How a template writes tool calls: one call, two calls and calls without arguments compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dragoman.template.anchors import Anchors
+from dragoman.template.arguments import Arguments, NotLearned, learn_arguments
+from dragoman.template.atoms import common_prefix, common_suffix, first_marker
+from dragoman.template.json_object import merged
+from dragoman.template.probe import Prober, Rung, Said
+from dragoman.template.profile import JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
+from dragoman.template.sentinels import FIRST, SECOND, ProbeCall, Sentinels
+from dragoman.template.written import CallText, flaws, read_calls
+
+_LONG_ID = "call_a1b2c3d4e5f6g7h8i9j0k1l2"
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An assistant's turn with calls, end of turn left out, and where its calls stand."""
+
+    text: str
+    calls: tuple[CallText, ...]
+
+    @property
+    def before(self) -> str:
+        return self.text[: self.calls[0].start]
+
+    @property
+    def between(self) -> str:
+        return self.text[self.calls[0].end : self.calls[1].start]
+
+    @property
+    def after(self) -> str:
+        return self.text[self.calls[-1].end :]
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """What stands around calls: before the first, around each, between two, after the last."""
+
+    section_open: str
+    open: str
+    close: str
+    separator: str
+    section_close: str
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The calls of a template. ``call_end``: how a turn with calls ends where that differs from a turn of text."""
+
+    tools: ToolProfile
+    kept_with_calls: bool
+    layout: str  # what stands between content and the first call where it is no part of the section
+    call_end: str
+    two_calls: bool  # two calls were rendered and compared
+    second_set: bool  # other words gave the same markers
+
+
+class CallLearner:
+    """Compares renderings of one template, all made on one rung."""
+
+    def __init__(self, prober: Prober, rung: Rung, anchors: Anchors, empty_block: str) -> None:
+        self._prober = prober
+        self._rung = rung
+        self._anchors = anchors
+        self._empty_block = empty_block
+
+    def body(
+        self, calls: Sequence[ProbeCall], *, words: Sentinels = FIRST, content: str | None = None, rung: Rung | None = None
+    ) -> Body | None:
+        """The turn in which the assistant makes ``calls``; None: refused, or not all of them are written."""
+        rung = rung or self._rung
+        text = self._prober.after_user(Said(content, tuple(calls)), rung, words=words)
+        if text is None:
+            return None
+        text = self._anchors.body(text)
+        block = self._empty_block
+        for start in (block, block.rstrip()):
+            if start.strip() and text.startswith(start):
+                text = text[len(start) :]
+                break
+        read = read_calls(text, calls)
+        if read is None or flaws(read):
+            return None
+        return Body(self._without_end(text, read[-1].end, words), tuple(read))
+
+    def _without_end(self, text: str, at: int, words: Sentinels) -> str:
+        end = self._anchors.text_end
+        if self._rung.tail != "none":
+            found = text.find(end.strip(), at) if end.strip() else text.find(words.result, at)
+            return text[:found] if found >= 0 else text
+        if end.strip():
+            tail = common_suffix([end, text[at:]])
+            return text[: len(text) - len(tail)] if tail.strip() else text
+        return text
+
+    def learn(self) -> Learned:
+        """All facts about calls; :class:`NotLearned` says why they cannot be told in our terms."""
+        one = self.body(FIRST.calls[:1])
+        if one is None:
+            raise NotLearned("a call cannot be found again in the turn that it is written in")
+        two = self.body(FIRST.calls)
+        if two is not None and two.calls[0].slots != two.calls[1].slots:
+            two = None
+        arguments = None
+        if Slot.KEY in one.calls[0].slots:
+            arguments = learn_arguments(self._prober, self._rung, one.text, one.calls[0])
+            one, two = _widen(one, arguments), two and _widen(two, arguments)
+        outer = self._outer(one, two, arguments)
+        outer, call_end = self._end_apart(outer, two is not None)
+        object_shape = self._shape(one, two)
+        ids = Slot.ID in one.calls[0].slots or (object_shape is not None and object_shape.id_path is not None)
+        kept, layout = self._content(one)
+        section_open = Marker.of(outer.section_open)
+        tools = ToolProfile(
+            format=_format(one.calls[0]),
+            section_open=replace(section_open, before=section_open.before or layout) if not layout.strip() else section_open,
+            section_close=Marker.of(outer.section_close),
+            separator=Marker.of(outer.separator),
+            call=self._pieces(one, two, outer, arguments),
+            object=object_shape,
+            argument=arguments.pieces if arguments else (),
+            argument_separator=Marker.of(arguments.separator) if arguments else Marker(),
+            value_styles=arguments.styles if arguments else (),
+            parallel=two is not None,
+            array=_is_array(outer) and object_shape is not None,
+            ids_in_history=ids,
+            id_length=self._id_length(ids),
+            needs_object_arguments=self._needs_objects(one),
+            per_message=bool(self._anchors.header.strip()) and self._anchors.header.strip() in outer.separator,
+        )
+        return Learned(tools, kept, layout, call_end, two is not None, self._same_with_other_words(one, arguments))
+
+    def _outer(self, one: Body, two: Body | None, arguments: Arguments | None) -> Outer:
+        cut = len(arguments.close) if arguments else 0
+        if two is None:
+            return Outer("", one.before, one.after[cut:], "", "")
+        between, after = two.between[cut:], two.after[cut:]
+        opened = common_suffix([two.before, between])
+        closed = common_prefix([after, between])
+        over = len(opened) + len(closed) - len(between)
+        if over > 0:  # both claim the layout between two calls
+            opened = opened[over:]
+        separator = between[len(closed) : len(between) - len(opened)]
+        return Outer(
+            two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :]
+        )
+
+    def _end_apart(self, outer: Outer, parallel: bool) -> tuple[Outer, str]:
+        """Where text and calls end in different markers, the last marker after a call is the end of its turn."""
+        end = self._anchors.text_end
+        field = "section_close" if parallel else "close"
+        closing = outer.section_close if parallel else outer.close
+        if not end.strip() or not closing.strip() or self._rung.tail != "none":
+            return outer, ""
+        text = self._prober.after_user(Said(None, FIRST.calls if parallel else FIRST.calls[:1]), self._rung)
+        if text is None or common_suffix([end, text]).strip():
+            return outer, ""
+        last = closing.rstrip()
+        at = max(last.rfind("<"), last.rfind("["))
+        if at < 0:
+            return outer, ""
+        return replace(outer, **{field: closing[:at]}), first_marker(closing[at:])
+
+    def _shape(self, one: Body, two: Body | None) -> JsonShape | None:
+        first = one.calls[0].shape
+        if first is None:
+            return None
+        if first.name_is_key:
+            return replace(first, args_path=(), order=())
+        second = two.calls[1].shape if two else first
+        shape = second and merged(first, second, *FIRST.calls)
+        if shape is None:
+            raise NotLearned("two calls are written as JSON objects of different form")
+        return shape
+
+    def _pieces(self, one: Body, two: Body | None, outer: Outer, arguments: Arguments | None) -> tuple[Piece, ...]:
+        call = one.calls[0]
+        inner = [call.between(one.text), two.calls[1].between(two.text) if two else call.between(one.text)]
+        count = call.slots.index(Slot.KEY) if Slot.KEY in call.slots else len(call.marks)
+        pieces: list[Piece] = [Marker.of(outer.open)] if outer.open else []
+        for number, mark in enumerate(call.marks[:count]):
+            pieces.append(mark.slot)
+            if number + 1 < count:
+                pieces += _counted(inner[0][number], inner[1][number])
+        if arguments is not None:
+            head = inner[0][count - 1]
+            head = head[: len(head) - len(arguments.open)]
+            other = inner[1][count - 1]
+            other = other[: len(other) - len(arguments.open)]
+            pieces += [*_counted(head, other), Slot.ARGS]
+        if outer.close:
+            pieces.append(Marker.of(outer.close))
+        return tuple(pieces)
+
+    def _same_with_other_words(self, one: Body, arguments: Arguments | None) -> bool:
+        other = self.body(SECOND.calls[:1], words=SECOND)
+        if other is not None and arguments is not None:
+            other = _widen(other, arguments)
+        first, second = one.calls[0], other.calls[0] if other else None
+        same = (
+            other is not None
+            and second is not None
+            and (one.before, one.after, first.slots) == (other.before, other.after, second.slots)
+            and first.between(one.text) == second.between(other.text)
+        )
+        if not same:
+            raise NotLearned("other names and arguments give other markers")
+        return same
+
+    def _content(self, one: Body) -> tuple[bool, str]:
+        """(the history keeps text beside calls, what stands between the text and the calls)."""
+        with_text = self.body(FIRST.calls[:1], content=FIRST.content)
+        if with_text is None or FIRST.content not in with_text.before:
+            return False, ""
+        before = with_text.before[with_text.before.rindex(FIRST.content) + len(FIRST.content) :]
+        shared = common_suffix([before, one.before])
+        if not before.endswith(one.before.lstrip()):
+            return True, before[: len(before) - len(shared)]
+        layout = before[: len(before) - len(one.before.lstrip())]
+        return True, layout
+
+    def _id_length(self, ids: bool) -> int | None:
+        call = replace(FIRST.calls[0], id=_LONG_ID)
+        text = self._prober.after_user(Said(None, (call,)), self._rung)
+        if text is None:
+            return len(FIRST.calls[0].id)
+        return len(FIRST.calls[0].id) if ids and _LONG_ID not in text and _LONG_ID[-9:] in text else None
+
+    def _needs_objects(self, one: Body) -> bool:
+        if self._rung.arguments != "object":
+            return False
+        other = self.body(FIRST.calls[:1], rung=replace(self._rung, arguments="text"))
+        if other is None or other.calls[0].slots[:1] != one.calls[0].slots[:1]:
+            return True
+        return (other.before, other.after, other.calls[0].shape) != (one.before, one.after, one.calls[0].shape)
+
+
+def _widen(body: Body, arguments: Arguments) -> Body:
+    """``body`` with marks of values that take in the quotes around them, where quotes belong to the value."""
+    if not arguments.quoted:
+        return body
+    calls = []
+    for call in body.calls:
+        marks = [
+            replace(mark, start=mark.start - 1, end=mark.end + 1) if mark.slot is Slot.VALUE else mark
+            for mark in call.marks
+        ]
+        calls.append(replace(call, marks=tuple(marks)))
+    return Body(body.text, tuple(calls))
+
+
+def _format(call: CallText) -> ToolFormat:
+    if Slot.OBJECT in call.slots:
+        return ToolFormat.JSON_NATIVE
+    return ToolFormat.TAG_WITH_TAGGED if Slot.KEY in call.slots else ToolFormat.TAG_WITH_JSON
+
+
+def _is_array(outer: Outer) -> bool:
+    opens, closes = outer.section_open.rstrip().endswith("["), outer.section_close.lstrip().startswith("]")
+    return opens and closes and outer.separator.strip() == ","
+
+
+def _counted(first: str, second: str) -> list[Piece]:
+    """The text between two slots as pieces: a number that differs from call to call is an index."""
+    if first == second:
+        return [Marker.of(first)] if first else []
+    numbers = list(_NUMBER.finditer(first))
+    for match in numbers:
+        other = _NUMBER.match(second, match.start())
+        if other and first[: match.start()] == second[: match.start()] and first[match.end() :] == second[other.end() :]:
+            out: list[Piece] = [Marker.of(first[: match.start()]), Slot.INDEX, Marker.of(first[match.end() :])]
+            return [piece for piece in out if not isinstance(piece, Marker) or piece]
+    raise NotLearned(f"the text between two parts of a call differs from call to call: {first!r}, {second!r}")

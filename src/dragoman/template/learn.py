@@ -1,0 +1,151 @@
+"""From a template to its profile: by reading its text, rendering it and comparing what comes out. No model names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dragoman.limits import DEFAULT, Limits
+from dragoman.template.anchors import Anchors, end_of_turn, find_anchors, plain_rung, role_starts
+from dragoman.template.arguments import NotLearned
+from dragoman.template.calls import CallLearner, Learned
+from dragoman.template.ladder import Climb, climb
+from dragoman.template.probe import Prober, Renderable, Rung
+from dragoman.template.profile import ContentMode, Evidence, Profile, ReasoningMode, Slot, ToolProfile, ValueStyle
+from dragoman.template.reasoning import ReasoningLearner, Spoken
+from dragoman.template.scan import Scan, scan
+
+
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    learned: Learned | None
+    failure: str | None
+    generic: bool
+
+
+def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
+    """The profile of ``template``. Pure: nothing but renderings of the template decides.
+
+    A template that cannot be parsed raises TemplateError; one that refuses every probe gives a profile that says so.
+    """
+    facts = scan(template.source)
+    prober = Prober(template, limits)
+    climbed = climb(prober) if "tool_calls" in facts.keys else Climb(None, failure=_silence(facts))
+    wanted = climbed.rung or Rung(tools="tools" in facts.names)
+    plain = plain_rung(prober, wanted)
+    anchors = find_anchors(prober, plain, climbed.rung, facts)
+    spoken = ReasoningLearner(prober, plain, climbed.rung, anchors, facts).learn()
+    tools = _learn_tools(prober, climbed, anchors, spoken, facts)
+    starts = role_starts(prober, plain or wanted, anchors, climbed.rung)
+    end = anchors.text_end[len(spoken.content.close.written) :] if spoken.content.close else anchors.text_end
+    stops = end_of_turn(prober, plain, end, starts, template.eos_token)
+    learned = tools.learned
+    if learned is not None and learned.call_end and learned.call_end not in stops:
+        stops = (*stops, learned.call_end)
+    profile = Profile(
+        generation_prompt=anchors.generation_prompt,
+        assistant_header=anchors.header,
+        reasoning=spoken.reasoning,
+        content=replace(spoken.content, kept_with_calls=learned.kept_with_calls if learned else True),
+        tools=learned.tools if learned else None,
+        generic_tools=tools.generic,
+        end_of_turn=stops,
+        role_starts=starts,
+        thinking_switches=spoken.switches,
+        baseline=(climbed.rung or plain or wanted).to_dict(),
+        literals=facts.literals,
+        failure=tools.failure,
+    )
+    return replace(profile, losses=_losses(profile), evidence=_evidence(profile, climbed, spoken, tools, prober))
+
+
+def _silence(facts: Scan) -> str:
+    """Why a template that never reads tool calls writes none."""
+    return "nothing renders" if "tools" in facts.names else "knows no tools"
+
+
+def _learn_tools(prober: Prober, climbed: Climb, anchors: Anchors, spoken: Spoken, facts: Scan) -> _Tools:
+    if climbed.rung is None:
+        # Nothing was refused but no call was written: the generic dialect can be used as with no tools at all.
+        silent = climbed.failure in ("knows no tools", "nothing renders")
+        failure = climbed.failure if "tools" in facts.names or not silent else "knows no tools"
+        return _Tools(None, failure, failure == "knows no tools")
+    if climbed.flaw is not None:
+        return _Tools(None, climbed.flaw, False)
+    try:
+        return _Tools(CallLearner(prober, climbed.rung, anchors, spoken.empty_block).learn(), None, False)
+    except NotLearned as error:
+        return _Tools(None, str(error), False)
+
+
+def _losses(profile: Profile) -> frozenset[str]:
+    """What the template's own history drops or changes, whoever reads it."""
+    out = set()
+    if profile.content.trimmed:
+        out.add("trim")
+    tools, reasoning = profile.tools, profile.reasoning
+    if tools is not None:
+        if not profile.content.kept_with_calls:
+            out.add("content_beside_calls")
+        if not tools.ids_in_history:
+            out.add("call_ids")
+        if not tools.parallel:
+            out.add("parallel_calls")
+        styles = dict(tools.value_styles)
+        if ValueStyle.PYTHON in styles.values():
+            out.add("repr")
+        if styles and styles.get("null") in (None, ValueStyle.UNKNOWN):
+            out.add("null")
+    if reasoning.mode is not ReasoningMode.NONE:
+        if not reasoning.rendered_old:
+            out.add("old_reasoning")
+        if not (reasoning.rendered_last or reasoning.rendered_old or reasoning.rendered_with_calls):
+            out.add("reasoning")
+    return frozenset(out)
+
+
+def _evidence(
+    profile: Profile, climbed: Climb, spoken: Spoken, tools: _Tools, prober: Prober
+) -> dict[str, tuple[Evidence, ...]]:
+    """Why each fact is believed."""
+    out = {
+        "generation_prompt": [Evidence("probe", "a user message, with and without a generation prompt")],
+        "assistant_header": [Evidence("probe", "what all assistant turns and the generation prompt have in common")],
+        "end_of_turn": [Evidence("probe", "what follows the words of an answer")],
+        "role_starts": [Evidence("probe", "what stands before the words of each role")],
+        "reasoning": [Evidence("scan" if profile.reasoning.inline else "probe", spoken.why)],
+        "content": [Evidence("probe", "what stands around the words of an answer, alone and beside reasoning")],
+        "baseline": [Evidence("probe", f"rung {climbed.tried} of the ladder; {prober.count} renderings in all")],
+    }
+    if profile.content.mode is not ContentMode.PLAIN:
+        out["content.mode"] = [Evidence("probe", f"every answer stands after {profile.content.open.written!r}")]
+    if profile.thinking_switches:
+        names = ", ".join(profile.thinking_switches)
+        out["thinking_switches"] = [Evidence("probe", f"the prompt or the history changes with {names}")]
+    if profile.tools is not None:
+        out.update(_tool_evidence(profile.tools, tools.learned))
+    elif profile.failure is not None:
+        out["tools"] = [Evidence("scan" if profile.generic_tools else "probe", profile.failure)]
+    return {name: tuple(items) for name, items in out.items()}
+
+
+def _tool_evidence(tools: ToolProfile, learned: Learned | None) -> dict[str, list[Evidence]]:
+    second = "one call with two disjoint sets of words"
+    pair = "one call and two calls" if learned and learned.two_calls else "one call; two are refused or not written"
+    out = {
+        "tools.format": [Evidence("probe", "where name and arguments stand in a rendered call")],
+        "tools.call": [Evidence("probe", pair), Evidence("probe", second)],
+        "tools.section_open": [Evidence("probe", pair)],
+        "tools.parallel": [Evidence("probe", pair)],
+        "tools.ids_in_history": [Evidence("probe", "the id was " + ("found" if tools.ids_in_history else "not found"))],
+        "tools.needs_object_arguments": [Evidence("probe", "arguments as an object and as text")],
+    }
+    if tools.object is not None:
+        out["tools.object"] = [Evidence("probe", "the JSON object that holds name and arguments")]
+    if Slot.INDEX in tools.call:
+        out["tools.call"].append(Evidence("probe", "a number counts from call to call"))
+    if tools.argument:
+        out["tools.argument"] = [Evidence("probe", "calls with no, one and two arguments")]
+        out["tools.value_styles"] = [Evidence("probe", "one argument of each JSON type")]
+    if tools.id_length is not None:
+        out["tools.id_length"] = [Evidence("probe", "a longer id is refused or cut")]
+    return out

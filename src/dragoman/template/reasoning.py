@@ -1,0 +1,262 @@
+"""How a template writes reasoning and content: rendered under each key, in each place, and opened by the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dragoman.template.anchors import Anchors
+from dragoman.template.atoms import closers, common_suffix, openers, tags
+from dragoman.template.probe import Prober, Rung, Said, Tail
+from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile
+from dragoman.template.scan import Scan
+from dragoman.template.sentinels import FIRST
+
+# Keys under which servers hand reasoning back, the usual one first. What a template reads beyond them is tried too.
+_KNOWN_KEYS = ("reasoning_content", "reasoning", "thinking", "thought", "thoughts", "reasoning_text")
+_HINTS = ("think", "thought", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a conversation where reasoning may be rendered, and the turn that came out of it."""
+
+    name: str
+    tail: Tail
+    calls: bool
+    text: str | None = None  # the turn, from its header on; None: reasoning was not rendered there
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What was learned of reasoning and content, with the words of the evidence."""
+
+    reasoning: ReasoningProfile
+    content: ContentProfile
+    switches: tuple[str, ...]
+    empty_block: str
+    why: str
+
+
+_PLACES = (Place("last", "none", False), Place("with_calls", "none", True), Place("old", "user", False))
+
+
+class ReasoningLearner:
+    """Renders reasoning in every place it may stand."""
+
+    def __init__(self, prober: Prober, plain: Rung | None, calls: Rung | None, anchors: Anchors, scan: Scan) -> None:
+        self._prober = prober
+        self._plain = plain
+        self._calls = calls
+        self._anchors = anchors
+        self._scan = scan
+
+    def learn(self) -> Spoken:
+        before = self._text_before(None)
+        for key, variables in self._attempts():
+            places = [self._render(place, {key: FIRST.reasoning}, variables) for place in _PLACES]
+            if any(place.text is not None for place in places):
+                return self._rendered(key, places, before or "", variables)
+        return self._inline(before or "")
+
+    # What the template renders under a key of its own.
+
+    def _attempts(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        read = [key for key in sorted(self._scan.keys) if any(hint in key.lower() for hint in _HINTS)]
+        keys = [key for key in dict.fromkeys((*_KNOWN_KEYS, *read)) if key in self._scan.keys]
+        for variables in self._settings():
+            for key in keys:
+                yield key, variables
+
+    def _settings(self) -> Iterator[dict[str, Any]]:
+        """Template variables to try: none, then each switch that could let reasoning through."""
+        yield {}
+        for name in self._scan.variables:
+            if any(hint in name.lower() for hint in _HINTS):
+                yield {name: True}
+
+    def _turn(self, place: Place, reasoning: dict[str, str], variables: dict[str, Any], content: str | None) -> str | None:
+        rung = self._calls if place.calls else self._plain
+        if rung is None:
+            return None
+        tail = place.tail if not place.calls or rung.tail == "none" else rung.tail
+        calls = FIRST.calls[:1] if place.calls else ()
+        said = Said(content, calls, tuple(reasoning.items()))
+        rung = replace(rung, variables=(*rung.variables, *variables.items()))
+        text = self._prober.after_user(said, rung, tail=tail)
+        return None if text is None else self._anchors.body(text)
+
+    def _render(self, place: Place, reasoning: dict[str, str], variables: dict[str, Any]) -> Place:
+        content = None if place.calls else FIRST.content
+        text = self._turn(place, reasoning, variables, content)
+        return replace(place, text=text if text is not None and FIRST.reasoning in text else None)
+
+    def _text_before(self, reasoning: dict[str, str] | None, tail: Tail = "none") -> str | None:
+        text = self._turn(Place("last", tail, False), reasoning or {}, {}, FIRST.content)
+        return text[: text.index(FIRST.content)] if text is not None and FIRST.content in text else None
+
+    def _rendered(self, key: str, places: list[Place], before: str, variables: dict[str, Any]) -> Spoken:
+        found = {place.name: place.text for place in places if place.text is not None}
+        opened, between = self._borders(found, variables)
+        # The answer's own opener stands before it with and without reasoning; what is left closes the reasoning.
+        wrapper = common_suffix([before, between])
+        if not between[: len(between) - len(wrapper)].strip():
+            wrapper = ""
+        closed = between[: len(between) - len(wrapper)]
+        empty = "" if wrapper.strip() or not before.strip() else before
+        if wrapper.strip() and before != wrapper:
+            empty = before[: len(before) - len(wrapper)]
+        mode = ReasoningMode.TAGGED if {"last", "old"} & found.keys() else ReasoningMode.TOOLS_ONLY
+        if not opened.strip() and not closed.strip():
+            mode = ReasoningMode.UNKNOWN
+        elif self._preopened(opened, closed):
+            mode = ReasoningMode.PREOPENED
+        switches = self._switches(opened, closed, variables)
+        profile = ReasoningProfile(
+            mode=mode,
+            open=Marker.of(opened),
+            close=Marker.of(closed),
+            message_key=key,
+            rendered_last="last" in found,
+            rendered_old="old" in found,
+            rendered_with_calls="with_calls" in found,
+            switch=switches[0] if switches else None,
+            empty_block=empty,
+        )
+        why = f"{key!r} is rendered in: {', '.join(found)}" + (f", with {variables}" if variables else "")
+        return Spoken(profile, self._content(wrapper, bool(wrapper.strip())), switches, empty, why)
+
+    def _borders(self, found: dict[str, str], variables: dict[str, Any]) -> tuple[str, str]:
+        """(what stands before reasoning, what stands between it and the answer)."""
+        for name in ("last", "old", "with_calls"):
+            text = found.get(name)
+            if text is None:
+                continue
+            at = text.index(FIRST.reasoning)
+            rest = text[at + len(FIRST.reasoning) :]
+            if FIRST.content in rest:
+                return text[:at], rest[: rest.index(FIRST.content)]
+            if name != "with_calls" and FIRST.content in text[:at]:
+                return self._after_content(text[:at], rest)
+            if name == "with_calls":
+                bare = self._turn(Place(name, "none", True), {}, variables, None)
+                shared = common_suffix([rest, bare]) if bare is not None else ""
+                return text[:at], rest[: len(rest) - len(shared)]
+        return "", ""
+
+    def _after_content(self, before: str, rest: str) -> tuple[str, str]:
+        """Reasoning that stands after the answer."""
+        opened = before[before.rindex(FIRST.content) + len(FIRST.content) :]
+        end = common_suffix([rest, self._anchors.text_end])
+        return opened, rest[: len(rest) - len(end)]
+
+    # What only the generation prompt or the template's own tests show.
+
+    def _openings(self) -> Iterator[tuple[str, str]]:
+        """(variable setting, what the generation prompt adds to the assistant's header)."""
+        header = self._anchors.header
+        prompts = {"": self._anchors.generation_prompt, **self._anchors.generations}
+        for setting, text in prompts.items():
+            if text.startswith(header) and text[len(header) :].strip():
+                yield setting, text[len(header) :]
+
+    def _preopened(self, opened: str, closed: str) -> bool:
+        """True: the generation prompt opens reasoning, as it stands or when a switch is turned on."""
+        for setting, rest in self._openings():
+            if setting and not setting.endswith("=True"):
+                continue
+            if opened.strip() and rest.strip() == opened.strip():
+                return True
+            if opened.strip() and rest.strip().endswith(opened.strip()) and closed.strip() not in rest:
+                return True
+        return False
+
+    def _switches(self, opened: str, closed: str, variables: dict[str, Any]) -> tuple[str, ...]:
+        """Variables that change whether the prompt opens or closes reasoning, or whether history keeps it."""
+        marks = [mark for mark in (opened.strip(), closed.strip()) if mark]
+        out = []
+        default = self._anchors.generation_prompt
+        for setting, text in self._anchors.generations.items():
+            name = setting.split("=", 1)[0]
+            hinted = any(hint in name.lower() for hint in _HINTS)
+            if any(text.count(mark) != default.count(mark) for mark in marks) or (hinted and text != default):
+                out.append(name)
+        return tuple(dict.fromkeys((*out, *variables)))
+
+    def _inline(self, before: str) -> Spoken:
+        """Reasoning that has no key of its own: tagged text in the content, or only a prompt that opens it."""
+        opened, closed, why = self._pair()
+        if not closed:
+            return Spoken(ReasoningProfile(), self._content(before, True), (), "", "no key for reasoning is rendered")
+        shown = f"{opened}{FIRST.reasoning}{closed}{FIRST.content}"
+        kept = {
+            place.name
+            for place in _PLACES
+            if FIRST.reasoning in (self._turn(place, {}, {}, shown) or "")
+        }
+        preopened = next(
+            (rest for setting, rest in self._openings() if self._opens(setting, rest, opened, closed)), None
+        )
+        empty = before if closed in before else ""
+        switches = self._switches(opened, closed, {})
+        profile = ReasoningProfile(
+            mode=ReasoningMode.PREOPENED if preopened is not None else ReasoningMode.TAGGED,
+            open=Marker.of(preopened) if preopened is not None else Marker(text=opened),
+            close=Marker(text=closed),
+            rendered_last="last" in kept,
+            rendered_old="old" in kept,
+            rendered_with_calls="with_calls" in kept,
+            inline=True,
+            switch=switches[0] if switches else None,
+            empty_block=empty,
+        )
+        return Spoken(profile, self._content(before if not empty else "", True), switches, empty, why)
+
+    def _opens(self, setting: str, rest: str, opened: str, closed: str) -> bool:
+        return (not setting or setting.endswith("=True")) and rest.strip() == opened and closed not in rest
+
+    def _pair(self) -> tuple[str, str, str]:
+        """(opener, closer, why) of reasoning, from the generation prompt or the texts that the template looks for."""
+        for setting, rest in self._openings():
+            for opened in tags(rest)[:1]:
+                for closed in closers(opened):
+                    if rest.strip().startswith(opened) and (closed in rest or self._scan.writes(closed)):
+                        how = f"with {setting}" if setting else "as it stands"
+                        return opened, closed, f"the generation prompt ({how}) opens {opened!r}, the template knows {closed!r}"
+        for closed in self._scan.text_tests:
+            for opened in openers(closed):
+                if self._scan.writes(opened) or any(hint in closed.lower() for hint in _HINTS):
+                    return opened, closed, f"the template looks for {closed!r} in texts"
+        for setting, rest in self._openings():
+            core = rest.strip()
+            if tags(core)[:1] == [core] and not setting and (ends := closers(core)):
+                return core, ends[0], f"the generation prompt opens {core!r}; its closer is only guessed"
+        return "", "", ""
+
+    # Content.
+
+    def _content(self, wrapper: str, always: bool) -> ContentProfile:
+        """Content between ``wrapper`` and what closes it; trimmed: the history drops outer white space."""
+        opened = Marker.of(wrapper)
+        closed = ""
+        if opened.text:
+            closed = self._closer()
+        trimmed = False
+        if self._plain is not None:
+            padded = f" \n {FIRST.content} \n "
+            text = self._prober.after_user(Said(padded), self._plain, tail="none")
+            trimmed = text is not None and padded not in text
+        mode = ContentMode.WRAPPED if opened.text and always else ContentMode.PLAIN
+        return ContentProfile(mode=mode, open=opened, close=Marker.of(closed), trimmed=trimmed)
+
+    def _closer(self) -> str:
+        """What closes a wrapped answer: what ends a turn of text but not a turn of calls."""
+        end = self._anchors.text_end
+        if self._calls is not None:
+            text = self._prober.after_user(Said(None, FIRST.calls[:1]), self._calls, tail="none")
+            shared = common_suffix([end, text]) if text is not None else ""
+            if shared.strip() and shared != end:
+                return end[: len(end) - len(shared)]
+        marks = tags(end)
+        return end[: end.index(marks[0]) + len(marks[0])] if len(marks) > 1 else ""
