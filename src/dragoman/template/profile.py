@@ -152,6 +152,7 @@ class ToolProfile:
     argument: tuple[Piece, ...] = ()  # TAG_WITH_TAGGED: one argument
     argument_separator: Marker = Marker()  # between two arguments
     value_styles: tuple[tuple[str, ValueStyle], ...] = ()  # per JSON type: string, integer, number, boolean, null, array, object
+    type_words: tuple[tuple[str, str], ...] = ()  # JSON type -> the word that fills the TYPE slot
     parallel: bool = False  # the history renders more than one call of a message
     array: bool = False  # the calls are items of one JSON array (its brackets belong to section_open / section_close)
     ids_in_history: bool = False

@@ -1,0 +1,22 @@
+"""A learned profile and a request become one grammar, to read with and to write with."""
+
+from __future__ import annotations
+
+from dragoman.dialect.reader import reader_rules
+from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.writer import writer_rules
+from dragoman.grammar.nodes import Duplex, Grammar, Ref
+from dragoman.template.profile import Profile
+
+
+def build(profile: Profile, request: DialectRequest, *, controls: frozenset[str] = frozenset()) -> Grammar:
+    """The grammar of one turn: rule ``turn`` reads it, rule ``write`` is what may be written.
+
+    controls: texts that are single control tokens of the vocabulary. Give them where tokens are read or written; a turn
+    that is read as text needs none.
+    Raises: SchemaError for tools and answers that the format cannot carry.
+    """
+    reading, recovery = reader_rules(profile, request, controls)
+    writing = writer_rules(profile, request, controls)
+    rules = {"root": Duplex(Ref("turn"), Ref("write")), **reading, **writing}
+    return Grammar(rules=rules, start="root", recovery=recovery)

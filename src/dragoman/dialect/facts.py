@@ -1,0 +1,65 @@
+"""What engines and servers ask of a dialect beside the grammar: stops, triggers, tokens to keep, thinking tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.shape import call_shape, openers
+from dragoman.grammar.json import json_text
+from dragoman.template.profile import Marker, Profile, ReasoningMode
+
+
+def all_stops(profile: Profile) -> tuple[str, ...]:
+    """The texts at which a turn ends, white space around them left out; the template's own first."""
+    return tuple(dict.fromkeys(text.strip() for text in profile.end_of_turn if text.strip()))
+
+
+def stops(profile: Profile) -> tuple[str, ...]:
+    """The stop texts to give to an engine."""
+    return all_stops(profile)
+
+
+def triggers(profile: Profile, request: DialectRequest) -> tuple[str, ...]:
+    """The words at which a lazy grammar starts: everything with which a call may begin.
+
+    None where no call is offered or a call has to be made anyway. A format that begins with the bare JSON object starts
+    at the first member of such an object.
+    """
+    if profile.tools is None or not request.callable_tools or request.choice != "auto":
+        return ()
+    found = openers(profile.tools)
+    if found:
+        return found
+    shape = profile.tools.object
+    if shape is None or call_shape(profile.tools).head:
+        return tuple(tool.name for tool in request.callable_tools)
+    path = shape.order[0] if shape.order else shape.name_path
+    if shape.name_is_key:
+        return tuple("{" + shape.open_pad + json_text(tool.name) for tool in request.callable_tools)
+    return ("{" + shape.open_pad + json_text(path[0]) + shape.colon.rstrip(),)
+
+
+def thinking_tags(profile: Profile) -> tuple[str, str] | None:
+    """The texts around reasoning; None where the template has none. The opener is empty where only the prompt opens."""
+    reasoning = profile.reasoning
+    if reasoning.mode is ReasoningMode.NONE or not reasoning.close.text:
+        return None
+    return reasoning.open.text, reasoning.close.text
+
+
+def preserved_tokens(profile: Profile, controls: Iterable[str]) -> tuple[str, ...]:
+    """The control tokens whose text has to show up in an engine's output: those inside any marker of the profile."""
+    written = "\n".join(_marker_texts(profile))
+    return tuple(sorted(name for name in set(controls) if name and name in written))
+
+
+def _marker_texts(profile: Profile) -> list[str]:
+    texts = [profile.reasoning.open.text, profile.reasoning.close.text, profile.reasoning.empty_block]
+    texts += [profile.content.open.text, profile.content.close.text, *profile.end_of_turn]
+    tools = profile.tools
+    if tools is not None:
+        around = (tools.section_open, tools.section_close, tools.separator, tools.argument_separator)
+        pieces = (*around, *tools.call, *tools.argument)
+        texts += [piece.text for piece in pieces if isinstance(piece, Marker)]
+    return [text for text in texts if text]

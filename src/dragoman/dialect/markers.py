@@ -1,0 +1,137 @@
+"""Nodes for text that a template writes, and for the words between such texts. Values never pass through here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from dragoman.grammar.nodes import (
+    EMPTY,
+    AnyChar,
+    Commit,
+    Control,
+    Node,
+    Repeat,
+    alt,
+    chars,
+    complement,
+    lit,
+    seq,
+)
+
+SPACES = " \t\n\r"
+SPACE = chars(SPACES)
+GAP = Repeat(SPACE)
+TEXT = Repeat(AnyChar(), lazy=True)
+SOME_TEXT = Repeat(AnyChar(), min=1, lazy=True)
+
+
+def marker(text: str, controls: frozenset[str]) -> Node:
+    """Exactly ``text``; each control token inside it (the longest where several begin) as that token."""
+    known = sorted((name for name in controls if name and name in text), key=len, reverse=True)
+    if not known:
+        return lit(text)
+    pieces: list[Node] = []
+    at = 0
+    for found in re.finditer("|".join(map(re.escape, known)), text):
+        pieces += [lit(text[at : found.start()]), Control(found.group())]
+        at = found.end()
+    return seq(*pieces, lit(text[at:]))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """``text`` cut at line breaks: models vary the layout there."""
+    return tuple(part for part in re.split(r"[ \t\r]*\n\s*", text.strip()) if part)
+
+
+def loose(text: str, controls: frozenset[str]) -> Node:
+    """``text`` with any white space where it breaks a line."""
+    return spaced([marker(word, controls) for word in words(text)])
+
+
+def spaced(items: Sequence[Node]) -> Node:
+    """The items with any white space between two."""
+    out: list[Node] = []
+    for item in items:
+        out += [GAP, item] if out else [item]
+    return seq(*out)
+
+
+def opening_words(text: str) -> tuple[tuple[str, ...], ...]:
+    """The ways an opener may begin: all of its words, or the inner ones where each is a bracketed tag of its own.
+
+    ``<tool_call>\\n<function=`` is also recognised by ``<function=``: models drop the outer tag.
+    """
+    all_words = words(text)
+    ways = [all_words]
+    first = all_words[0][:1] if all_words else ""
+    for at in range(1, len(all_words)):
+        if first.isalnum() or not all(word.startswith(first) and len(word) > 2 for word in all_words[: at + 1]):
+            break
+        ways.append(all_words[at:])
+    return tuple(way for way in ways if way)
+
+
+def opener(text: str, controls: frozenset[str]) -> Node:
+    """An opener as models write it: see :func:`opening_words`."""
+    return alt(*(spaced([marker(word, controls) for word in way]) for way in opening_words(text)))
+
+
+def closer(all_words: Sequence[str], controls: frozenset[str]) -> Node:
+    """A closer of one or more words behind any white space; each word confirms it, any but the last may be missing."""
+    tail: Node | None = None
+    for word in reversed(all_words):
+        here = seq(GAP, marker(word, controls), Commit("body"))
+        tail = here if tail is None else alt(seq(here, alt(tail, EMPTY)), tail)
+    return EMPTY if tail is None else tail
+
+
+def layout_after(written: str) -> Node:
+    """White space that the template writes behind a marker: as much of it as is there."""
+    node: Node = EMPTY
+    for char in reversed(written):
+        node = alt(seq(lit(char), node), EMPTY)
+    return node
+
+
+def layout_before(written: str) -> Node:
+    """White space that the template writes in front of a marker: as much of its end as is there."""
+    return alt(*(lit(written[at:]) for at in range(len(written) + 1)))
+
+
+def run_of(excluded: str) -> Node:
+    """One or more characters, none of them in ``excluded``."""
+    return Repeat(complement(chars(excluded).ranges), min=1)
+
+
+def other_than(known: Iterable[str], excluded: str) -> Node:
+    """One or more characters outside ``excluded`` that are not one of the ``known`` words."""
+    tree: dict[str, dict[str, object]] = {}
+    for word in known:
+        if word and not set(word) & set(excluded):
+            here = tree
+            for char in word:
+                here = here.setdefault(char, {})  # type: ignore[assignment]
+            here[""] = {}
+    return _other(tree, excluded, first=True)
+
+
+def _other(tree: dict[str, dict[str, object]], excluded: str, *, first: bool = False) -> Node:
+    more = Repeat(complement(chars(excluded).ranges))
+    ways: list[Node] = []
+    for char, below in tree.items():
+        if char:
+            ways.append(seq(lit(char), _other(below, excluded)))  # type: ignore[arg-type]
+    nexts = "".join(char for char in tree if char)
+    ways.append(seq(complement(chars(excluded + nexts).ranges), more))
+    if not first and "" not in tree:
+        ways.append(EMPTY)
+    return alt(*ways)
+
+
+def overlaps_itself(text: str) -> str:
+    """The shortest text that, in front of ``text``, makes it begin earlier; empty where none does (tags never do)."""
+    for size in range(1, len(text)):
+        if text.startswith(text[size:]):
+            return text[:size]
+    return ""

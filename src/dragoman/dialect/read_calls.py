@@ -1,0 +1,165 @@
+"""Reading calls: the rules behind a call's opener, for the three tool formats.
+
+Rules of this file: names are read whether declared or not, a missing closer is forgiven where nothing can be mistaken
+for data, white space is free between tags. ``call`` is the rule of one call, ``after_call`` goes on behind it.
+"""
+
+from __future__ import annotations
+
+from dragoman.dialect.markers import (
+    GAP,
+    SPACE,
+    SPACES,
+    TEXT,
+    closer,
+    layout_before,
+    loose,
+    marker,
+    opener,
+    other_than,
+    run_of,
+)
+from dragoman.dialect.read_json import JsonReader
+from dragoman.dialect.read_tagged import TaggedReader
+from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.shape import call_shape, delimiter_after, name_ends
+from dragoman.grammar.json import DIGIT
+from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Repeat, Tag, alt, lit, opt, seq
+from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfile
+
+_AFTER = Ref("after_call")
+
+
+class CallReader:
+    """The call rules of one request. ``openings`` is what the rules around it try wherever a call may begin."""
+
+    def __init__(self, tools: ToolProfile, request: DialectRequest, controls: frozenset[str]) -> None:
+        self.tools = tools
+        self.request = request
+        self.controls = controls
+        self.shape = call_shape(tools)
+        self.names = tuple(dict.fromkeys(tool.name for tool in request.tools))
+        any_name = not self.shape.bare or request.undeclared == "call"
+        self.json = JsonReader(tools.object, self.names, bare=self.shape.bare, any_name=any_name)
+        self.tagged = TaggedReader(tools, request.tools, controls)
+
+    def openings(self) -> Node:
+        """The ways into a call: through the section, or right away where a call can be told without it."""
+        ways: list[Node] = []
+        if self.shape.section:
+            ways.append(seq(layout_before(self.tools.section_open.before), self._section(), Ref("call")))
+        if self.shape.opening.text:
+            ways.append(seq(layout_before(self.shape.opening.before), Ref("call")))
+        if self.shape.bare:
+            ways.append(Ref("call"))
+        return alt(*ways)
+
+    def recovery(self) -> dict[str, Recovery]:
+        """Where broken JSON arguments are read on as text."""
+        if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
+            return {}
+        return {"args": Recovery("broken_args", ("call", "args"))}
+
+    def rules(self) -> dict[str, Node]:
+        """All rules of calls."""
+        rules = {"call": seq(Tag("call", self._call()), _AFTER), "after_call": self._after_call()}
+        if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
+            return rules
+        rules |= self.json.rules()
+        rules["broken_args"] = self._broken_args()
+        return rules
+
+    def _section(self) -> Node:
+        bracket = seq(GAP, opt(seq(lit("["), GAP))) if self.tools.array else GAP
+        return seq(loose(self.shape.section, self.controls), bracket)
+
+    def _after_call(self) -> Node:
+        """Another call, the end of the section, or whatever follows."""
+        separator = self.tools.separator.text
+        between = [marker(separator, self.controls)] if separator else []
+        if self.tools.array or self.shape.bare:
+            between += [lit(text) for text in (",", ";") if text != separator]
+        again = seq(GAP, opt(seq(alt(*between), GAP)) if between else EMPTY, Ref("call"))
+        ways = [again]
+        if self.shape.section:
+            ways.insert(0, seq(GAP, self._section(), Ref("call")))
+        end = (["]"] if self.tools.array else []) + list(self.shape.section_end)
+        if end:
+            ways.append(seq(closer(end, self.controls), Ref("body")))
+        return alt(*ways, Ref("body"))
+
+    def _call(self) -> Node:
+        head = [opener(self.shape.opening.text, self.controls)] if self.shape.opening.text else []
+        if self.tools.array and self.shape.bare:
+            head.append(opt(seq(lit("["), GAP)))
+        if self.tools.format is ToolFormat.JSON_NATIVE:
+            return seq(*head, GAP, self.json.object(), self._tail())
+        return seq(*head, self._headed())
+
+    def _tail(self) -> Node:
+        """What follows the body of a call: further slots, then the closer, which may be missing."""
+        parts = [self._piece(self.shape.tail, at) for at in range(len(self.shape.tail))]
+        end = closer(self.shape.closing, self.controls)
+        return seq(*parts, end if end == EMPTY else alt(end, EMPTY))
+
+    def _headed(self) -> Node:
+        """Name, id and arguments of a call whose name is not in JSON."""
+        head = self.shape.head
+        at = next((i for i, piece in enumerate(head) if piece is Slot.NAME), None)
+        if at is None:
+            return seq(*(self._piece(head, i) for i in range(len(head))), self._arguments(None))
+        before = [self._piece(head, i) for i in range(at)]
+        if self.shape.opening.after or (before and not isinstance(head[0], Slot)):
+            before.insert(0, GAP)
+        delimiter = delimiter_after(head, at)
+        rest = [self._piece(head, i) for i in range(at + 2, len(head))]
+        ways = [
+            seq(Tag("name", name), self._name_end(delimiter, seq(*rest, self._arguments(tool))))
+            for name, tool in self._names(delimiter)
+        ]
+        return seq(*before, alt(*ways))
+
+    def _names(self, delimiter: Marker) -> list[tuple[Node, str | None]]:
+        """Ways to read a name, each with the tool it tells."""
+        excluded = name_ends(self.tools, self.shape, delimiter)
+        declared: list[tuple[Node, str | None]] = [(lit(name), name) for name in self.names]
+        if self.shape.bare and self.request.undeclared != "call":
+            return declared
+        if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
+            return [*declared, (other_than(self.names, excluded), None)]
+        odd = [(node, name) for node, name in declared if name and set(name) & set(excluded)]
+        return [*odd, (run_of(excluded), None)]
+
+    def _name_end(self, delimiter: Marker, rest: Node) -> Node:
+        """The end of the name, which settles that this is a call."""
+        if delimiter.text:
+            return seq(GAP, loose(delimiter.text, self.controls), Commit("body"), rest)
+        return alt(seq(SPACE, Commit("body"), rest), rest)
+
+    def _piece(self, pieces: tuple[Piece, ...], at: int) -> Node:
+        piece = pieces[at]
+        if isinstance(piece, Marker):
+            return seq(GAP, loose(piece.text, self.controls), GAP if piece.after else EMPTY) if piece.text else GAP
+        if piece is Slot.INDEX:
+            return Repeat(DIGIT, min=1)
+        ends = SPACES + delimiter_after(pieces, at).text[:1]
+        if ends == SPACES:
+            ends += "{" + "".join(word[0] for word in self.shape.closing[:1])
+        word = run_of(ends)
+        return seq(GAP, Tag("id", word)) if piece is Slot.ID else word
+
+    def _arguments(self, tool: str | None) -> Node:
+        if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
+            return seq(self.tagged.arguments(tool), closer(self.shape.closing, self.controls))
+        return seq(GAP, alt(self.json.arguments(committed=True), EMPTY), self._tail())
+
+    def _broken_args(self) -> Node:
+        """Arguments that are no JSON: text up to the call's closer, the next call, the stop or the end."""
+        text = Tag("args", TEXT, resumed=True)
+        brace = opt(seq(GAP, lit("}"))) if self.tools.format is ToolFormat.JSON_NATIVE else EMPTY
+        ways: list[Node] = []
+        end = [*self.shape.closing] or [*(["]"] if self.tools.array else []), *self.shape.section_end]
+        if end:
+            ways.append(seq(Tag("call", seq(text, brace, closer(end, self.controls)), resumed=True), _AFTER))
+        ways.append(seq(Tag("call", text, resumed=True), Ref("interrupt")))
+        return alt(*ways)

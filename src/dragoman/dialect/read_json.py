@@ -1,0 +1,160 @@
+"""Reading a call that is one JSON object, and arguments that are JSON: keys in any order, white space anywhere.
+
+The object's rules are named by what has been seen: ``object.name`` goes on where the name was read. So nothing is read
+twice, and what settles a call is known at every place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from dragoman.grammar.json import DIGIT, HEX, PLAIN, json_rules
+from dragoman.grammar.nodes import EMPTY, Class, Commit, Node, Ref, Repeat, Tag, alt, chars, lit, seq
+from dragoman.template.profile import JsonShape
+
+Path = tuple[str, ...]
+
+_WS = Ref("json.ws")
+_COLON = seq(_WS, lit(":"), _WS)
+_ESCAPE = seq(lit("\\"), alt(chars('"\\/bfnrt'), seq(lit("u"), Repeat(HEX, 4, 4))))
+_CHAR = alt(Class(PLAIN), _ESCAPE)
+_MEMBER = seq(Ref("json.string"), _COLON, Ref("json.value"), _WS)
+_MEMBERS = alt(lit("}"), seq(_MEMBER, Repeat(seq(lit(","), _WS, _MEMBER)), lit("}")))
+# What models call the arguments when they forget what their template calls them.
+_SYNONYMS = ("arguments", "parameters")
+
+
+class JsonReader:
+    """Reader rules of JSON calls. ``any_name``: undeclared names are read too. ``bare``: nothing but the object's own
+    text tells that it is a call, so a declared name has to, or name and arguments together."""
+
+    def __init__(self, shape: JsonShape | None, names: Iterable[str], *, bare: bool, any_name: bool) -> None:
+        self.shape = shape
+        self.names = tuple(names)
+        self.bare = bare
+        self.any_name = any_name
+        self.made: dict[str, Node] = {}
+        self.roles: dict[Path, str] = {}
+        if shape is not None:
+            self.roles = {shape.name_path: "name", shape.args_path: "args"}
+            for other in _SYNONYMS:
+                self.roles.setdefault((*shape.args_path[:-1], other), "args")
+            if shape.id_path is not None:
+                self.roles[shape.id_path] = "id"
+
+    def rules(self) -> dict[str, Node]:
+        """The rules that :meth:`object` and :meth:`arguments` refer to."""
+        return {**json_rules(), "json.members": _MEMBERS, **self.made}
+
+    def object(self) -> Node:
+        """The object of one call, to its closing brace."""
+        if self.shape is not None and self.shape.name_is_key:
+            name = seq(lit('"'), Tag("name.json", self._name()), lit('"'), Commit("body"))
+            return seq(lit("{"), _WS, name, _COLON, self.arguments(committed=True), _WS, lit("}"))
+        return seq(lit("{"), _WS, self._members((), frozenset()))
+
+    def arguments(self, *, committed: bool) -> Node:
+        """Arguments: an object, a string that holds one, or something else that is JSON. ``committed``: in a call."""
+        settle = Commit("args") if committed else EMPTY
+        other = alt(Ref("json.array"), Ref("json.number"), lit("true"), lit("false"))
+        return alt(
+            Tag("args", seq(lit("{"), settle, _WS, Ref("json.members"))),
+            seq(lit('"'), Tag("args.json", Repeat(_CHAR)), lit('"')),
+            lit("null"),
+            Tag("args", other),
+        )
+
+    def _name(self) -> Node:
+        declared = [lit(json.dumps(name, ensure_ascii=False)[1:-1]) for name in self.names]
+        return Repeat(_CHAR, min=1) if self.any_name else alt(*declared)
+
+    def _members(self, path: Path, seen: frozenset[Path]) -> Node:
+        return Ref(self._rule("object", path, seen))
+
+    def _rule(self, kind: str, path: Path, seen: frozenset[Path]) -> str:
+        name = ".".join([kind, *path, *("+" + "/".join(done) for done in sorted(seen))])
+        if name not in self.made:
+            self.made[name] = EMPTY  # holds the place: the rules refer to one another
+            self.made[name] = self._first(path, seen) if kind == "object" else self._next(path, seen)
+        return name
+
+    def _first(self, path: Path, seen: frozenset[Path]) -> Node:
+        """The first member, or the next one after its comma."""
+        ways: list[Node] = []
+        known = {role[len(path)] for role in self.roles if role[: len(path)] == path}
+        due = [key for key in sorted(known) if not self._done((*path, key), seen)]
+        for key in due:
+            here = (*path, key)
+            text = seq(lit(json.dumps(key, ensure_ascii=False)), _COLON)
+            if here in self.roles:
+                after = seen | {here}
+                ways.append(seq(text, self._value(here, seen), _WS, Ref(self._rule("next", path, after))))
+            else:
+                ways.append(seq(text, lit("{"), _WS, self._members(here, seen)))
+        other = seq(_other_string(due), _COLON, Ref("json.value"), _WS, Ref(self._rule("next", path, seen)))
+        return alt(*ways, other)
+
+    def _done(self, path: Path, seen: frozenset[Path]) -> bool:
+        """True: this key was read already, or another that plays its role."""
+        role = self.roles.get(path)
+        if role is not None:
+            return any(self.roles.get(done) == role for done in seen)
+        return any(done[: len(path)] == path for done in seen)
+
+    def _value(self, path: Path, seen: frozenset[Path]) -> Node:
+        role = self.roles[path]
+        read = {self.roles[done] for done in seen}
+        if role == "name":
+            settles = not self.bare or not self.any_name or "args" in read
+            name = seq(lit('"'), Tag("name.json", self._name()), lit('"'))
+            return seq(name, Commit("body")) if settles else name
+        if role == "args":
+            return self.arguments(committed="name" in read)
+        text = seq(lit('"'), Tag("id.json", Repeat(_CHAR)), lit('"'))
+        return alt(text, Tag("id", Repeat(DIGIT, min=1)), lit("null"))
+
+    def _next(self, path: Path, seen: frozenset[Path]) -> Node:
+        more = seq(lit(","), _WS, self._members(path, seen))
+        if path:
+            return alt(more, seq(lit("}"), _WS, Ref(self._rule("next", path[:-1], seen))))
+        read = {self.roles[done] for done in seen}
+        needed = {"name", "args"} if self.bare and self.any_name else {"name"}
+        return alt(more, lit("}")) if needed <= read else more
+
+
+def _other_string(keys: Iterable[str]) -> Node:
+    """A JSON string, quotes included, that is none of the ``keys`` as plainly written."""
+    tree: dict[str, dict] = {}  # type: ignore[type-arg]
+    for key in keys:
+        here = tree
+        for char in json.dumps(key, ensure_ascii=False)[1:-1]:
+            here = here.setdefault(char, {})
+        here[""] = {}
+    return seq(lit('"'), _rest_of_string(tree))
+
+
+def _rest_of_string(tree: dict[str, dict]) -> Node:  # type: ignore[type-arg]
+    nexts = [char for char in tree if char]
+    ways = [seq(lit(char), _rest_of_string(tree[char])) for char in nexts]
+    if nexts or "" in tree:
+        free = _minus(nexts)
+        ways.append(seq(free if "\\" in nexts else alt(free, _ESCAPE), Repeat(_CHAR), lit('"')))
+        if "" not in tree:
+            ways.append(lit('"'))
+        return alt(*ways)
+    return seq(Repeat(_CHAR), lit('"'))
+
+
+def _minus(left_out: list[str]) -> Class:
+    ranges: list[tuple[int, int]] = []
+    points = sorted(ord(char) for char in left_out)
+    for low, high in PLAIN:
+        for point in points:
+            if low <= point <= high:
+                if low < point:
+                    ranges.append((low, point - 1))
+                low = point + 1
+        if low <= high:
+            ranges.append((low, high))
+    return Class(tuple(ranges))

@@ -1,0 +1,91 @@
+"""A tool format taken apart: what stands before the name, around the arguments, and at the end of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dragoman.dialect.markers import SPACES, opening_words, words
+from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfile
+
+
+@dataclass(frozen=True, slots=True)
+class CallShape:
+    """The parts of a :class:`ToolProfile` that readers and writers ask for.
+
+    opening: the marker that starts a call (empty: nothing does). head: the pieces from there to the body (OBJECT or
+    ARGS), the opening left out. tail: the pieces behind the body. closing: the words that end a call.
+    section, section_end: the words around all calls, the brackets of an array left out. bare: no text of the template's
+    own tells a call from an answer, so only declared names do.
+    """
+
+    opening: Marker
+    head: tuple[Piece, ...]
+    tail: tuple[Piece, ...]
+    closing: tuple[str, ...]
+    section: str
+    section_end: tuple[str, ...]
+    bare: bool
+
+
+def call_shape(tools: ToolProfile) -> CallShape:
+    """Take a tool format apart."""
+    pieces = tools.call
+    body = next((i for i, piece in enumerate(pieces) if piece in (Slot.OBJECT, Slot.ARGS)), len(pieces))
+    first = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
+    head = pieces[1:body] if first else pieces[:body]
+    tail = pieces[body + 1 :]
+    last = max((i for i, piece in enumerate(tail) if isinstance(piece, Slot)), default=-1)
+    closing = tuple(word for piece in tail[last + 1 :] if isinstance(piece, Marker) for word in words(piece.text))
+    section = tools.section_open.text
+    section_end = words(tools.section_close.text)
+    if tools.array:
+        section = _without_bracket(section)
+        if section_end and section_end[0].startswith("]"):
+            section_end = tuple(word for word in (section_end[0][1:].lstrip(), *section_end[1:]) if word)
+    return CallShape(
+        opening=first,
+        head=head,
+        tail=tail[: last + 1],
+        closing=closing,
+        section=section,
+        section_end=section_end,
+        bare=not section and not first.text,
+    )
+
+
+def _without_bracket(text: str) -> str:
+    """``text`` without its final ``[``, where what is left ends in a mark of punctuation (``functools[`` stays)."""
+    core = text[:-1].rstrip() if text.endswith("[") else text
+    return text if core and core[-1].isalnum() else core
+
+
+def openers(tools: ToolProfile) -> tuple[str, ...]:
+    """Every text with which a call may begin, the template's own first; none for a bare format."""
+    shape = call_shape(tools)
+    found = [words(shape.section)[0]] if shape.section else []
+    if shape.opening.text:
+        found += [way[0] for way in opening_words(shape.opening.text)]
+    return tuple(dict.fromkeys(found))
+
+
+def delimiter_after(pieces: tuple[Piece, ...], at: int) -> Marker:
+    """The marker right behind piece ``at``; empty where a slot or nothing follows."""
+    following = pieces[at + 1] if at + 1 < len(pieces) else None
+    return following if isinstance(following, Marker) else Marker()
+
+
+def name_ends(tools: ToolProfile, shape: CallShape, delimiter: Marker) -> str:
+    """The characters that cannot be in a name that is read: white space and whatever begins what follows."""
+    if delimiter.text:
+        return SPACES + delimiter.text[0]
+    first = tools.argument[0] if tools.argument else None
+    after = [first.text if isinstance(first, Marker) else "", *shape.closing[:1]]
+    if tools.format is not ToolFormat.TAG_WITH_TAGGED:
+        after = ["{"]
+    return SPACES + "".join(dict.fromkeys(text[0] for text in after if text))
+
+
+def slots(pieces: tuple[Piece, ...]) -> Iterator[Slot]:
+    """The slots among ``pieces``."""
+    return (piece for piece in pieces if isinstance(piece, Slot))

@@ -1,0 +1,127 @@
+"""What a model may write in a turn: exactly the template's layout, and nothing that would be read as something else.
+
+Rules of this file: free text leaves out every text on which the reader would act there, and contains no control token;
+calls are written as the history renders them; the language ends where the turn may end (stops are the caller's).
+"""
+
+from __future__ import annotations
+
+from dragoman.dialect.facts import all_stops
+from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
+from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
+from dragoman.dialect.shape import openers
+from dragoman.dialect.write_calls import CallWriter
+from dragoman.grammar.json import json_text
+from dragoman.grammar.nodes import EMPTY, AnyChar, Gbnf, Node, Ref, Repeat, Without, alt, opt, schema, seq
+from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode
+
+
+def writer_rules(profile: Profile, request: DialectRequest, controls: frozenset[str]) -> dict[str, Node]:
+    """The rules of the writer; start rule ``write``."""
+    return _Writer(profile, request, controls).rules()
+
+
+class _Writer:
+    def __init__(self, profile: Profile, request: DialectRequest, controls: frozenset[str]) -> None:
+        self.profile = profile
+        self.request = request
+        self.controls = controls
+        self.forbidden = _forbidden(profile, request)
+        self.may_call = profile.tools is not None and request.choice != "none" and bool(request.callable_tools)
+        self.has_reasoning = profile.reasoning.mode is not ReasoningMode.NONE and bool(profile.reasoning.close.text)
+
+    def rules(self) -> dict[str, Node]:
+        rules: dict[str, Node] = {}
+        if self.may_call:
+            assert self.profile.tools is not None
+            calls = CallWriter(self.profile.tools, self.request, self.controls)
+            rules |= calls.rules()
+        rules["write.text"] = Without(Repeat(AnyChar(), min=1), self.forbidden)
+        rules["write.answer"] = self._answer()
+        if self.has_reasoning:
+            rules["write.reasoning"] = self._reasoning()
+        rules["write"] = self._turn()
+        return rules
+
+    def _text(self, before: Marker) -> Node:
+        """Free text, maybe empty, that does not begin the marker behind it early."""
+        early = overlaps_itself(before.text)
+        forbidden = (*self.forbidden, early.encode()) if early else self.forbidden
+        return opt(Ref("write.text")) if not early else Without(Repeat(AnyChar()), forbidden)
+
+    def _written(self, piece: Marker) -> Node:
+        return marker(piece.written, self.controls)
+
+    def _reasoning(self) -> Node:
+        """The rest of an open reasoning block."""
+        close = self.profile.reasoning.close
+        return seq(self._text(close), self._written(close))
+
+    def _turn(self) -> Node:
+        reasoning = self.profile.reasoning
+        plain, reasoned = self._body(reasoned=False), self._body(reasoned=True)
+        block: list[Node] = []
+        if self.has_reasoning and self.request.thinking is not False and reasoning.open.text:
+            block.append(seq(self._written(reasoning.open), Ref("write.reasoning"), reasoned))
+        if self.has_reasoning and reasoning.empty_block:
+            block.append(seq(marker(reasoning.empty_block, self.controls), plain))
+        prefix = self.request.prefix
+        if self.has_reasoning and self._inside(prefix):
+            return seq(marker(prefix, self.controls), Ref("write.reasoning"), reasoned)
+        lead = marker(prefix, self.controls)
+        if prefix.strip(SPACES) or (self.has_reasoning and reasoning.close.text in prefix):
+            return seq(lead, plain)
+        return seq(lead, alt(*block, plain))
+
+    def _inside(self, prefix: str) -> bool:
+        """True: behind ``prefix`` the reasoning block is open."""
+        reasoning = self.profile.reasoning
+        closed = prefix.rfind(reasoning.close.text)
+        if reasoning.open.text:
+            opened = prefix.rfind(reasoning.open.text)
+            if opened >= 0:
+                return opened > closed
+        implicit = self.request.implicit_reasoning or not reasoning.open.text
+        return closed < 0 and implicit and reasoning.mode is ReasoningMode.PREOPENED
+
+    def _body(self, *, reasoned: bool) -> Node:
+        """What may follow once reasoning is over."""
+        answer = self._wrapped(Ref("write.answer"), reasoned=reasoned)
+        if not self.may_call:
+            return answer
+        if self.request.choice in ("required", "named"):
+            return Ref("write.calls")
+        if self.request.answer is not None:
+            return alt(answer, Ref("write.calls"))
+        return seq(answer, opt(Ref("write.calls")))
+
+    def _wrapped(self, answer: Node, *, reasoned: bool) -> Node:
+        content = self.profile.content
+        always = content.mode is ContentMode.WRAPPED
+        if not always and not (reasoned and content.mode is ContentMode.WRAPPED_WITH_REASONING):
+            return answer
+        wrapped = seq(self._written(content.open), answer, self._written(content.close))
+        return wrapped if self.request.answer is not None else alt(wrapped, EMPTY)
+
+    def _answer(self) -> Node:
+        answer = self.request.answer
+        if isinstance(answer, GbnfAnswer):
+            return Gbnf(answer.text)
+        if isinstance(answer, JsonAnswer):
+            wanted = {"type": "object"} if answer.schema is None else answer.schema
+            return Without(schema(wanted, Ref("body")), self.forbidden)
+        return self._text(self.profile.content.close)
+
+
+def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
+    """The texts that free text may not hold: openers of calls and of reasoning, its close, wrappers, stops."""
+    texts: list[str] = list(all_stops(profile))
+    reasoning = profile.reasoning
+    if reasoning.mode is not ReasoningMode.NONE and reasoning.close.text:
+        texts += [words(part.text)[0] for part in (reasoning.open, reasoning.close) if part.text]
+    if profile.content.mode is not ContentMode.PLAIN:
+        texts += [words(part.text)[0] for part in (profile.content.open, profile.content.close) if part.text]
+    if profile.tools is not None and (request.tools or request.reads_calls):
+        found = openers(profile.tools)
+        texts += found or [json_text(tool.name) for tool in request.tools]
+    return tuple(dict.fromkeys(text.encode() for text in texts if text))
