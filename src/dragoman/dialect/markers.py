@@ -10,6 +10,7 @@ from dragoman.grammar.nodes import (
     AnyChar,
     Commit,
     Control,
+    Negate,
     Node,
     Repeat,
     alt,
@@ -105,28 +106,9 @@ def run_of(excluded: str) -> Node:
 
 
 def other_than(known: Iterable[str], excluded: str) -> Node:
-    """One or more characters outside ``excluded`` that are not one of the ``known`` words."""
-    tree: dict[str, dict[str, object]] = {}
-    for word in known:
-        if word and not set(word) & set(excluded):
-            here = tree
-            for char in word:
-                here = here.setdefault(char, {})  # type: ignore[assignment]
-            here[""] = {}
-    return _other(tree, excluded, first=True)
-
-
-def _other(tree: dict[str, dict[str, object]], excluded: str, *, first: bool = False) -> Node:
-    more = Repeat(complement(chars(excluded).ranges))
-    ways: list[Node] = []
-    for char, below in tree.items():
-        if char:
-            ways.append(seq(lit(char), _other(below, excluded)))  # type: ignore[arg-type]
-    nexts = "".join(char for char in tree if char)
-    ways.append(seq(complement(chars(excluded + nexts).ranges), more))
-    if not first and "" not in tree:
-        ways.append(EMPTY)
-    return alt(*ways)
+    """One or more characters outside ``excluded`` that are not just one of the ``known`` words."""
+    taken = tuple(lit(word) for word in dict.fromkeys(known) if word and not set(word) & set(excluded))
+    return seq(Negate(seq(alt(*taken), chars(excluded))), run_of(excluded)) if taken else run_of(excluded)
 
 
 def overlaps_itself(text: str) -> str:

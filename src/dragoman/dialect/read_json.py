@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 
 from dragoman.grammar.json import DIGIT, HEX, PLAIN, json_rules
-from dragoman.grammar.nodes import EMPTY, Class, Commit, Node, Ref, Repeat, Tag, alt, chars, lit, seq
+from dragoman.grammar.nodes import EMPTY, Class, Commit, Negate, Node, Ref, Repeat, Tag, alt, chars, lit, seq
 from dragoman.template.profile import JsonShape
 
 Path = tuple[str, ...]
@@ -125,36 +125,5 @@ class JsonReader:
 
 def _other_string(keys: Iterable[str]) -> Node:
     """A JSON string, quotes included, that is none of the ``keys`` as plainly written."""
-    tree: dict[str, dict] = {}  # type: ignore[type-arg]
-    for key in keys:
-        here = tree
-        for char in json.dumps(key, ensure_ascii=False)[1:-1]:
-            here = here.setdefault(char, {})
-        here[""] = {}
-    return seq(lit('"'), _rest_of_string(tree))
-
-
-def _rest_of_string(tree: dict[str, dict]) -> Node:  # type: ignore[type-arg]
-    nexts = [char for char in tree if char]
-    ways = [seq(lit(char), _rest_of_string(tree[char])) for char in nexts]
-    if nexts or "" in tree:
-        free = _minus(nexts)
-        ways.append(seq(free if "\\" in nexts else alt(free, _ESCAPE), Repeat(_CHAR), lit('"')))
-        if "" not in tree:
-            ways.append(lit('"'))
-        return alt(*ways)
-    return seq(Repeat(_CHAR), lit('"'))
-
-
-def _minus(left_out: list[str]) -> Class:
-    ranges: list[tuple[int, int]] = []
-    points = sorted(ord(char) for char in left_out)
-    for low, high in PLAIN:
-        for point in points:
-            if low <= point <= high:
-                if low < point:
-                    ranges.append((low, point - 1))
-                low = point + 1
-        if low <= high:
-            ranges.append((low, high))
-    return Class(tuple(ranges))
+    plain = [lit(json.dumps(key, ensure_ascii=False)) for key in keys]
+    return seq(Negate(alt(*plain)), Ref("json.string")) if plain else Ref("json.string")
