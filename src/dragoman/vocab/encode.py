@@ -51,11 +51,13 @@ class Encoder:
     """Encodes for one vocabulary. Nothing is built before the first call; safe to share between threads.
 
     markers: the texts of added tokens that may act as control tokens; the others are ordinary text.
+    missing: bytes that no token can spell.
     """
 
-    def __init__(self, plan: Blueprint, markers: frozenset[str]) -> None:
+    def __init__(self, plan: Blueprint, markers: frozenset[str], missing: frozenset[int] = frozenset()) -> None:
         self._plan = plan
         self._markers = markers
+        self._missing = missing
         self._matcher = Matcher(plan.added)
         self._marker_matcher = Matcher(token for token in plan.added if token.content in markers)
         self._specials = frozenset(token.content for token in plan.added if token.special and token.content in markers)
@@ -75,6 +77,9 @@ class Encoder:
         runs = list(_runs(parts))
         text = "".join(run for run, _ in runs)
         _check_unicode(text)
+        if not self._missing.isdisjoint(text.encode("utf-8")):
+            runs = [(_without(run, self._missing), is_input) for run, is_input in runs]
+            text = "".join(run for run, _ in runs)
         written = [match for start, end in _template_spans(runs) for match in self._matcher.find(text, start, end)]
         active = self._specials | (controls & self._markers)
         active |= {match.token.content for match in written} & self._markers
@@ -154,6 +159,11 @@ def _check_unicode(text: str) -> None:
             f"the text holds a lone surrogate (U+{ord(text[error.start]):04X} at character {error.start}), "
             "which no tokenizer can encode: replace it"
         ) from error
+
+
+def _without(text: str, missing: frozenset[int]) -> str:
+    """``text`` without the characters that need a missing byte: half a character would be noise to the model."""
+    return "".join(char for char in text if missing.isdisjoint(char.encode("utf-8")))
 
 
 def _make_copy(base: Tokenizer, added: Iterable[AddedToken], active: frozenset[str], marks: str) -> _Copy:

@@ -179,9 +179,9 @@ def _special_texts(config: Mapping[str, Any]) -> Iterator[str]:
     extra = config.get("additional_special_tokens") or config.get("extra_special_tokens")
     entries: Iterable[Any] = extra.values() if isinstance(extra, dict) else extra if isinstance(extra, list) else ()
     for entry in entries:
-        text = entry.get("content") if isinstance(entry, dict) else entry
-        if isinstance(text, str) and text:
-            yield text
+        extra_text = entry.get("content") if isinstance(entry, dict) else entry
+        if isinstance(extra_text, str) and extra_text:
+            yield extra_text
 
 
 def _named(config: Mapping[str, Any], key: str) -> str:

@@ -33,6 +33,7 @@ class Vocabulary:
     token_bytes  # id -> bytes of an ordinary token, None for control tokens and for ids without a token; len == size
     controls  # text -> id of every control token: all added tokens except words, white space and what the caller names
     special_ids: control tokens that the tokenizer itself calls special.
+    missing_bytes: bytes that no token can spell; :meth:`encode` leaves out characters that need one.
     hash: of size, token bytes and control tokens: a key for caches.
     """
 
@@ -40,6 +41,7 @@ class Vocabulary:
     token_bytes: tuple[bytes | None, ...]
     controls: Mapping[str, int]
     special_ids: frozenset[int]
+    missing_bytes: frozenset[int]
     hash: str
     _plan: Blueprint
     _control_texts: Mapping[int, str]
@@ -112,15 +114,17 @@ class Vocabulary:
             data[token.id] = None
         data += [None] * (plan.size - len(data))
         controls = {token.content: token.id for token in marks}
+        missing = frozenset(range(256)) - {item[0] for item in data if item is not None and len(item) == 1}
         return cls(
             size=plan.size,
             token_bytes=tuple(data),
             controls=MappingProxyType(controls),
             special_ids=frozenset(token.id for token in marks if token.special),
+            missing_bytes=missing,
             hash=_hash(data, controls),
             _plan=plan,
             _control_texts=MappingProxyType({token.id: token.content for token in marks}),
-            _encoder=Encoder(plan, frozenset(controls)),
+            _encoder=Encoder(plan, frozenset(controls), missing),
         )
 
     @property
@@ -154,11 +158,6 @@ class Vocabulary:
     def adds_bos(self) -> bool:
         """True: the tokenizer puts bos in front of every text. :meth:`encode` never does: the template writes it."""
         return self._plan.adds_bos
-
-    @property
-    def missing_bytes(self) -> frozenset[int]:
-        """Bytes that no token can spell. :meth:`encode` leaves them out."""
-        return frozenset(range(256)) - {data[0] for data in self.token_bytes if data is not None and len(data) == 1}
 
     def bytes_of(self, token_id: int) -> bytes | None:
         """The bytes of an ordinary token; None for a control token and for an id without a token."""
