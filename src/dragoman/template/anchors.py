@@ -19,7 +19,8 @@ class Anchors:
     header: str
     generation_prompt: str
     generations: Mapping[str, str] = field(default_factory=dict)  # "name=value" of a variable -> generation prompt
-    text_end: str = ""  # what follows the content of a last assistant message
+    text_end: str = ""  # what follows the content of an assistant message
+    end_after_last: bool = True  # False: nothing follows a last message, the end was seen before a user message
     user_close: str = ""  # what follows the user's words
     trailer: str = ""  # what is appended to every conversation, after the last turn
     history: bool = True  # False: no assistant message could be rendered
@@ -96,8 +97,10 @@ def _lead(samples: list[str], histories: list[str], opened: str | None, generati
         shared = common_prefix([lead, text])
         rest, other = lead[len(shared) :], text[len(shared) :]
         inserted = opened is not None and text.endswith(opened[len(shared) :])
-        if rest and tags(shared) and not inserted and not (rest[0].isalnum() and other[:1].isalnum()):
-            lead = shared
+        if rest and tags(shared) and not inserted:
+            # Two words behind one tag (<|open|>think, <|open|>response): the tag belongs to the word.
+            split = rest[0].isalnum() and other[:1].isalnum() and shared.endswith(tags(shared)[-1])
+            lead = shared[: shared.rindex(tags(shared)[-1])] if split else shared
     return _without_reasoning(lead, histories)
 
 
@@ -207,20 +210,21 @@ def _tool_start(prober: Prober, calls: Rung, anchors: Anchors) -> str:
     return before[at + len(anchors.text_end) :] if at >= 0 else ""
 
 
-def end_of_turn(prober: Prober, rung: Rung | None, end: str, starts: Mapping[str, str], eos: str) -> tuple[str, ...]:
-    """Texts that end a turn, the one that the template writes first. ``end``: what follows a last message."""
+def closing(prober: Prober, rung: Rung, user_start: str) -> str:
+    """What ends an answer that a user message follows; templates may leave it away after a last message."""
+    follow = prober.after_user(Said(FIRST.content), rung, tail="user")
+    if follow is None or FIRST.content not in follow or FIRST.follow_up not in follow:
+        return ""
+    between = follow[follow.index(FIRST.content) + len(FIRST.content) : follow.rindex(FIRST.follow_up)]
+    return between.removesuffix(user_start) if user_start and between.endswith(user_start) else ""
+
+
+def end_of_turn(end: str, starts: Mapping[str, str], eos: str) -> tuple[str, ...]:
+    """Texts that end a turn, the one that the template writes first. ``end``: what follows an answer."""
     stops = [first_marker(end)] if end.strip() else []
-    if not stops and rung is not None:
-        follow = prober.after_user(Said(FIRST.content), rung, tail="user")
-        if follow is not None and FIRST.content in follow and FIRST.follow_up in follow:
-            between = follow[follow.index(FIRST.content) + len(FIRST.content) : follow.rindex(FIRST.follow_up)]
-            user = starts.get("user", "")
-            closing = between[: len(between) - len(user)] if user and between.endswith(user) else ""
-            if closing.strip():
-                stops.append(first_marker(closing))
     if eos and eos not in stops:
         stops.append(eos)
-    if not stops:
+    if not end.strip():
         # Nothing ends a turn but the next one: its first marker is where a model stops.
         stops += [tag for role in ("user", "tool") if (tag := _leading_tag(starts.get(role, "")))]
     return tuple(dict.fromkeys(stop for stop in stops if stop))

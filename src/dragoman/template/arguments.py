@@ -35,7 +35,10 @@ class Arguments:
 def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Arguments:
     """What ``body``, which holds one call with two arguments, and calls with others show."""
     quoted = _quoted(prober, rung, body, call)
-    marks = [m if m.slot is not Slot.VALUE or not quoted else replace(m, start=m.start - 1, end=m.end + 1) for m in call.marks]
+    marks = [
+        m if m.slot is not Slot.VALUE or not quoted else replace(m, start=m.start - 1, end=m.end + 1)
+        for m in call.marks
+    ]
     at = [mark.slot for mark in marks].index(Slot.KEY)
     if at == 0:
         raise NotLearned("the arguments stand before the tool's name")
@@ -104,6 +107,8 @@ def _styles(
     prober: Prober, rung: Rung, middle: str, between: str
 ) -> tuple[list[Piece], tuple[tuple[str, ValueStyle], ...]]:
     """What stands between key and value, and the style of each JSON type's values."""
+    if any(key in between for key, _ in FIRST.calls[0].arguments):
+        raise NotLearned("the end of an argument repeats its key")
     refused: list[str] = []
     written: dict[str, str] = {}
     for kind, key, value in TYPED_VALUES:
@@ -124,7 +129,9 @@ def _styles(
         at = middle.find("string")
         if at < 0:
             raise NotLearned("the text between key and value depends on the value's type")
-        middles = {kind: middle.replace("string", word) for kind in written for word in _type_words(middle, written, kind)}
+        middles = {
+            kind: middle.replace("string", word) for kind in written for word in _type_words(middle, written, kind)
+        }
         typed: list[Piece] = [Marker.of(middle[:at]), Slot.TYPE, Marker.of(middle[at + 6 :])]
     else:
         typed = [Marker.of(middle)] if middle else []
@@ -156,6 +163,8 @@ def style_of(kind: str, value: Any, written: str) -> ValueStyle:
         return ValueStyle.RAW
     if kind == "string" and written == f'"{value}"':
         return ValueStyle.JSON  # quotes without escapes: the template's loss, what is meant is a quoted string
+    if kind == "string" and written == f"'{value}'":
+        return ValueStyle.PYTHON
     try:
         parsed = json.loads(written)
         if parsed == value and type(parsed) is type(value):

@@ -72,7 +72,12 @@ class CallLearner:
         self._empty_block = empty_block
 
     def body(
-        self, calls: Sequence[ProbeCall], *, words: Sentinels = FIRST, content: str | None = None, rung: Rung | None = None
+        self,
+        calls: Sequence[ProbeCall],
+        *,
+        words: Sentinels = FIRST,
+        content: str | None = None,
+        rung: Rung | None = None,
     ) -> Body | None:
         """The turn in which the assistant makes ``calls``; None: refused, or not all of them are written."""
         rung = rung or self._rung
@@ -80,15 +85,18 @@ class CallLearner:
         if text is None:
             return None
         text = self._anchors.body(text)
-        block = self._empty_block
-        for start in (block, block.rstrip()):
-            if start.strip() and text.startswith(start):
-                text = text[len(start) :]
-                break
+        text = self._without_empty_block(text)
         read = read_calls(text, calls)
         if read is None or flaws(read):
             return None
         return Body(self._without_end(text, read[-1].end, words), tuple(read))
+
+    def _without_empty_block(self, text: str) -> str:
+        block = self._empty_block
+        if block.strip() and text.startswith(block):
+            return text[len(block) :]
+        core = text.lstrip()
+        return core[len(block.strip()) :] if block.strip() and core.startswith(block.strip()) else text
 
     def _without_end(self, text: str, at: int, words: Sentinels) -> str:
         end = self._anchors.text_end
@@ -120,7 +128,9 @@ class CallLearner:
         section_open = Marker.of(outer.section_open)
         tools = ToolProfile(
             format=_format(one.calls[0]),
-            section_open=replace(section_open, before=section_open.before or layout) if not layout.strip() else section_open,
+            section_open=replace(section_open, before=section_open.before or layout)
+            if not layout.strip()
+            else section_open,
             section_close=Marker.of(outer.section_close),
             separator=Marker.of(outer.separator),
             call=self._pieces(one, two, outer, arguments),
@@ -148,16 +158,14 @@ class CallLearner:
         if over > 0:  # both claim the layout between two calls
             opened = opened[over:]
         separator = between[len(closed) : len(between) - len(opened)]
-        return Outer(
-            two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :]
-        )
+        return Outer(two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :])
 
     def _end_apart(self, outer: Outer, parallel: bool) -> tuple[Outer, str]:
         """Where text and calls end in different markers, the last marker after a call is the end of its turn."""
         end = self._anchors.text_end
         field = "section_close" if parallel else "close"
         closing = outer.section_close if parallel else outer.close
-        if not end.strip() or not closing.strip() or self._rung.tail != "none":
+        if not (end.strip() and self._anchors.end_after_last) or not closing.strip() or self._rung.tail != "none":
             return outer, ""
         text = self._prober.after_user(Said(None, FIRST.calls if parallel else FIRST.calls[:1]), self._rung)
         if text is None or common_suffix([end, text]).strip():
@@ -274,7 +282,11 @@ def _counted(first: str, second: str) -> list[Piece]:
     numbers = list(_NUMBER.finditer(first))
     for match in numbers:
         other = _NUMBER.match(second, match.start())
-        if other and first[: match.start()] == second[: match.start()] and first[match.end() :] == second[other.end() :]:
+        if (
+            other
+            and first[: match.start()] == second[: match.start()]
+            and first[match.end() :] == second[other.end() :]
+        ):
             out: list[Piece] = [Marker.of(first[: match.start()]), Slot.INDEX, Marker.of(first[match.end() :])]
             return [piece for piece in out if not isinstance(piece, Marker) or piece]
     raise NotLearned(f"the text between two parts of a call differs from call to call: {first!r}, {second!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dragoman.template.probe import Prober, Rung, Said
 from dragoman.template.sentinels import FIRST
@@ -37,12 +38,13 @@ def rungs() -> Iterator[Rung]:
         yield Rung(arguments, content, tail, system, tools, typed)  # type: ignore[arg-type]
 
 
-def climb(prober: Prober, most: int = 96) -> Climb:
+def climb(prober: Prober, most: int = 96, variables: tuple[tuple[str, Any], ...] = ()) -> Climb:
     """The first rung that renders a call without a flaw, else the one with the least flaw."""
     flawed: tuple[Rung, str] | None = None
     rendered = tried = 0
     for rung in itertools.islice(rungs(), most):
         tried += 1
+        rung = replace(rung, variables=variables)
         text = prober.after_user(Said(calls=FIRST.calls[:1]), rung)
         if text is None:
             continue

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from dragoman.limits import DEFAULT, Limits
-from dragoman.template.anchors import Anchors, end_of_turn, find_anchors, plain_rung, role_starts
+from dragoman.template.anchors import Anchors, closing, end_of_turn, find_anchors, plain_rung, role_starts
 from dragoman.template.arguments import NotLearned
 from dragoman.template.calls import CallLearner, Learned
 from dragoman.template.ladder import Climb, climb
@@ -13,6 +14,9 @@ from dragoman.template.probe import Prober, Renderable, Rung
 from dragoman.template.profile import ContentMode, Evidence, Profile, ReasoningMode, Slot, ToolProfile, ValueStyle
 from dragoman.template.reasoning import ReasoningLearner, Spoken
 from dragoman.template.scan import Scan, scan
+
+
+_UNDEFINED = re.compile(r"'(\w+)' is undefined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +33,18 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
     """
     facts = scan(template.source)
     prober = Prober(template, limits)
-    climbed = climb(prober) if "tool_calls" in facts.keys else Climb(None, failure=_silence(facts))
+    climbed = _climb(prober, facts) if "tool_calls" in facts.keys else Climb(None, failure=_silence(facts))
     wanted = climbed.rung or Rung(tools="tools" in facts.names)
     plain = plain_rung(prober, wanted)
     anchors = find_anchors(prober, plain, climbed.rung, facts)
+    starts = role_starts(prober, plain or wanted, anchors, climbed.rung)
+    if plain is not None and not anchors.text_end.strip():
+        end = closing(prober, plain, starts.get("user", ""))
+        anchors = replace(anchors, text_end=end, end_after_last=False)
     spoken = ReasoningLearner(prober, plain, climbed.rung, anchors, facts).learn()
     tools = _learn_tools(prober, climbed, anchors, spoken, facts)
-    starts = role_starts(prober, plain or wanted, anchors, climbed.rung)
     end = anchors.text_end[len(spoken.content.close.written) :] if spoken.content.close else anchors.text_end
-    stops = end_of_turn(prober, plain, end, starts, template.eos_token)
+    stops = end_of_turn(end, starts, template.eos_token)
     learned = tools.learned
     if learned is not None and learned.call_end and learned.call_end not in stops:
         stops = (*stops, learned.call_end)
@@ -56,6 +63,16 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
         failure=tools.failure,
     )
     return replace(profile, losses=_losses(profile), evidence=_evidence(profile, climbed, spoken, tools, prober))
+
+
+def _climb(prober: Prober, facts: Scan) -> Climb:
+    """The ladder; where all is refused for want of a variable that the template expects, once more with it empty."""
+    climbed = climb(prober)
+    missing = _UNDEFINED.search(climbed.failure or "")
+    if missing is None or missing.group(1) not in facts.variables:
+        return climbed
+    again = climb(prober, variables=((missing.group(1), ""),))
+    return again if again.rung is not None else climbed
 
 
 def _silence(facts: Scan) -> str:

@@ -11,13 +11,11 @@ from dragoman.errors import LimitError, TemplateError
 from dragoman.limits import Limits
 from dragoman.template.sentinels import FIRST, ProbeCall, Sentinels, tools_of
 
+# The "key" of reasoning that is given as a part of the content, of type thinking.
+THINKING_PART = "content.thinking"
+
 Content = Literal["empty", "null", "absent", "text"]
 Tail = Literal["none", "result", "result_user", "user"]
-
-
-class Rendered(Protocol):
-    @property
-    def text(self) -> str: ...
 
 
 class Renderable(Protocol):
@@ -27,7 +25,7 @@ class Renderable(Protocol):
     def source(self) -> str: ...
     @property
     def eos_token(self) -> str: ...
-    def render(
+    def render_text(
         self,
         messages: Any,
         *,
@@ -35,7 +33,7 @@ class Renderable(Protocol):
         add_generation_prompt: bool = False,
         now: Any = None,
         variables: Any = None,
-    ) -> Rendered: ...
+    ) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class Said:
 
     content: str | None = None
     calls: tuple[ProbeCall, ...] = ()
-    reasoning: tuple[tuple[str, str], ...] = ()  # message key -> text
+    reasoning: tuple[tuple[str, str], ...] = ()  # message key (or THINKING_PART) -> text
 
 
 class Prober:
@@ -92,12 +90,12 @@ class Prober:
                 limit=self._limits.probe_renders,
             )
         try:
-            return self.template.render(
+            return self.template.render_text(
                 json.loads(json.dumps(messages)),
                 tools=tools,
                 add_generation_prompt=generation,
                 variables=variables or None,
-            ).text
+            )
         except (TemplateError, LimitError) as error:
             self.error = str(error)
             return None
@@ -152,7 +150,13 @@ def _assistant(said: Said, rung: Rung, words: Sentinels) -> dict[str, Any]:
         message["content"] = ""
     elif rung.content == "null":
         message["content"] = None
-    message.update(said.reasoning)
+    for key, text in said.reasoning:
+        if key == THINKING_PART:
+            words_of = message.get("content") or []
+            parts = [{"type": "text", "text": words_of}] if isinstance(words_of, str) else words_of
+            message["content"] = [{"type": "thinking", "thinking": text}, *parts]
+        else:
+            message[key] = text
     if said.calls:
         message["tool_calls"] = [_call(call, rung) for call in said.calls]
     return message

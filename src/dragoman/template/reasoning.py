@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman.template.anchors import Anchors
 from dragoman.template.atoms import closers, common_suffix, openers, tags
-from dragoman.template.probe import Prober, Rung, Said, Tail
+from dragoman.template.probe import THINKING_PART, Prober, Rung, Said, Tail
 from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile
 from dragoman.template.scan import Scan
 from dragoman.template.sentinels import FIRST
@@ -65,6 +65,8 @@ class ReasoningLearner:
     def _attempts(self) -> Iterator[tuple[str, dict[str, Any]]]:
         read = [key for key in sorted(self._scan.keys) if any(hint in key.lower() for hint in _HINTS)]
         keys = [key for key in dict.fromkeys((*_KNOWN_KEYS, *read)) if key in self._scan.keys]
+        if "thinking" in self._scan.keys:
+            keys.append(THINKING_PART)
         for variables in self._settings():
             for key in keys:
                 yield key, variables
@@ -76,7 +78,9 @@ class ReasoningLearner:
             if any(hint in name.lower() for hint in _HINTS):
                 yield {name: True}
 
-    def _turn(self, place: Place, reasoning: dict[str, str], variables: dict[str, Any], content: str | None) -> str | None:
+    def _turn(
+        self, place: Place, reasoning: dict[str, str], variables: dict[str, Any], content: str | None
+    ) -> str | None:
         rung = self._calls if place.calls else self._plain
         if rung is None:
             return None
@@ -107,7 +111,8 @@ class ReasoningLearner:
         empty = "" if wrapper.strip() or not before.strip() else before
         if wrapper.strip() and before != wrapper:
             empty = before[: len(before) - len(wrapper)]
-        mode = ReasoningMode.TAGGED if {"last", "old"} & found.keys() else ReasoningMode.TOOLS_ONLY
+        beyond_calls = {"last", "old"} & found.keys() or any(opened.strip() in rest for _, rest in self._openings())
+        mode = ReasoningMode.TAGGED if beyond_calls else ReasoningMode.TOOLS_ONLY
         if not opened.strip() and not closed.strip():
             mode = ReasoningMode.UNKNOWN
         elif self._preopened(opened, closed):
@@ -155,11 +160,13 @@ class ReasoningLearner:
 
     def _openings(self) -> Iterator[tuple[str, str]]:
         """(variable setting, what the generation prompt adds to the assistant's header)."""
-        header = self._anchors.header
+        header = self._anchors.header.lstrip()
         prompts = {"": self._anchors.generation_prompt, **self._anchors.generations}
         for setting, text in prompts.items():
-            if text.startswith(header) and text[len(header) :].strip():
-                yield setting, text[len(header) :]
+            core = text if text.startswith(self._anchors.header) else text.lstrip()
+            size = len(self._anchors.header) if core is text else len(header)
+            if core[:size].endswith(header) and core[size:].strip():
+                yield setting, core[size:]
 
     def _preopened(self, opened: str, closed: str) -> bool:
         """True: the generation prompt opens reasoning, as it stands or when a switch is turned on."""
@@ -190,11 +197,7 @@ class ReasoningLearner:
         if not closed:
             return Spoken(ReasoningProfile(), self._content(before, True), (), "", "no key for reasoning is rendered")
         shown = f"{opened}{FIRST.reasoning}{closed}{FIRST.content}"
-        kept = {
-            place.name
-            for place in _PLACES
-            if FIRST.reasoning in (self._turn(place, {}, {}, shown) or "")
-        }
+        kept = {place.name for place in _PLACES if FIRST.reasoning in (self._turn(place, {}, {}, shown) or "")}
         preopened = next(
             (rest for setting, rest in self._openings() if self._opens(setting, rest, opened, closed)), None
         )
@@ -223,7 +226,9 @@ class ReasoningLearner:
                 for closed in closers(opened):
                     if rest.strip().startswith(opened) and (closed in rest or self._scan.writes(closed)):
                         how = f"with {setting}" if setting else "as it stands"
-                        return opened, closed, f"the generation prompt ({how}) opens {opened!r}, the template knows {closed!r}"
+                        why = f"the generation prompt ({how}) opens {opened!r}, the template knows {closed!r}"
+                        whole = rest.split(closed)[0].strip()  # <|channel>thought: a word behind the tag belongs to it
+                        return whole if len(tags(whole)) == 1 and len(whole) < 60 else opened, closed, why
         for closed in self._scan.text_tests:
             for opened in openers(closed):
                 if self._scan.writes(opened) or any(hint in closed.lower() for hint in _HINTS):

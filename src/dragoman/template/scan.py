@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jinja2 import Environment, TemplateSyntaxError, meta, nodes
-from jinja2.ext import Extension
-from jinja2.parser import Parser
+from jinja2 import TemplateSyntaxError, meta, nodes
 
 from dragoman.errors import TemplateError
 from dragoman.template.atoms import tags
+from dragoman.template.environment import ENVIRONMENT
 
 # Names that every rendering gives; what else a template reads from outside is a switch or a setting of its own.
 _GIVEN = frozenset(
@@ -38,59 +37,49 @@ class Scan:
         return text in self.literals or text in self.text_tests or text in self.source
 
 
-class _Generation(Extension):
-    """``{% generation %}`` marks the assistant's text for training; its body is what matters here."""
-
-    tags = {"generation"}
-
-    def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.Scope(body, lineno=line)
-
-
 def scan(source: str) -> Scan:
     """The facts that ``source`` shows without being run."""
-    environment = Environment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do", _Generation]
-    )
     try:
-        tree = environment.parse(source)
-        outside = meta.find_undeclared_variables(tree) - _GIVEN - set(environment.globals)
+        tree = ENVIRONMENT.parse(source)
+        outside = meta.find_undeclared_variables(tree) - _GIVEN - set(ENVIRONMENT.globals)
     except TemplateSyntaxError as error:
-        raise TemplateError(str(error.message), line=error.lineno) from error
+        raise TemplateError(error.message or "syntax error", line=error.lineno) from error
     except RecursionError as error:
-        raise TemplateError("nested too deeply to be read") from error
+        raise TemplateError("the chat template is nested too deeply to be read") from error
+    every = list(tree.find_all(nodes.Node))
     # A template that sets a default for a switch (`{% if not x is defined %}{% set x = ... %}`) still reads it.
-    outside |= {node.node.name for node in tree.find_all(nodes.Test) if _is_defined_test(node)} - _GIVEN  # type: ignore[attr-defined]
+    outside |= set(_tested(every)) - _GIVEN
     return Scan(
-        variables={name: tuple(dict.fromkeys(_compared(tree, name))) for name in sorted(outside)},
-        keys=frozenset(_keys(tree)),
-        names=frozenset(node.name for node in tree.find_all(nodes.Name) if node.ctx == "load"),
-        text_tests=tuple(dict.fromkeys(_text_tests(tree))),
-        literals=tuple(dict.fromkeys(tag for text in _texts(tree) for tag in tags(text))),
+        variables={name: tuple(dict.fromkeys(_compared(every, name))) for name in sorted(outside)},
+        keys=frozenset(_keys(every)),
+        names=frozenset(node.name for node in every if isinstance(node, nodes.Name) and node.ctx == "load"),
+        text_tests=tuple(dict.fromkeys(_text_tests(every))),
+        literals=tuple(dict.fromkeys(tag for text in _texts(every) for tag in tags(text))),
         source=source,
     )
 
 
-def _is_defined_test(node: nodes.Test) -> bool:
-    return node.name in ("defined", "undefined") and isinstance(node.node, nodes.Name)
+def _tested(every: list[nodes.Node]) -> Iterator[str]:
+    """Names that the template asks whether they are defined."""
+    for node in every:
+        if isinstance(node, nodes.Test) and node.name in ("defined", "undefined") and isinstance(node.node, nodes.Name):
+            yield node.node.name
 
 
 def _const(node: nodes.Node | None) -> str | None:
     return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
 
 
-def _texts(tree: nodes.Template) -> Iterator[str]:
-    for node in tree.find_all((nodes.TemplateData, nodes.Const)):
+def _texts(every: list[nodes.Node]) -> Iterator[str]:
+    for node in every:
         if isinstance(node, nodes.TemplateData):
             yield node.data
         elif isinstance(node, nodes.Const) and isinstance(node.value, str):
             yield node.value
 
 
-def _keys(tree: nodes.Template) -> Iterator[str]:
-    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call, nodes.Compare)):
+def _keys(every: list[nodes.Node]) -> Iterator[str]:
+    for node in every:
         if isinstance(node, nodes.Getattr):
             yield node.attr
         elif isinstance(node, nodes.Getitem):
@@ -107,8 +96,8 @@ def _keys(tree: nodes.Template) -> Iterator[str]:
                 yield key
 
 
-def _text_tests(tree: nodes.Template) -> Iterator[str]:
-    for node in tree.find_all((nodes.Call, nodes.Compare)):
+def _text_tests(every: list[nodes.Node]) -> Iterator[str]:
+    for node in every:
         if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr) and node.node.attr in _TEXT_TESTS:
             text = _const(node.args[0]) if node.args else None
         elif isinstance(node, nodes.Compare) and any(op.op in ("in", "notin") for op in node.ops):
@@ -119,10 +108,10 @@ def _text_tests(tree: nodes.Template) -> Iterator[str]:
             yield text
 
 
-def _compared(tree: nodes.Template, name: str) -> Iterator[str]:
+def _compared(every: list[nodes.Node], name: str) -> Iterator[str]:
     """Texts that the variable ``name`` is compared with, by ``==`` or ``in [...]``."""
-    for node in tree.find_all(nodes.Compare):
-        if not (isinstance(node.expr, nodes.Name) and node.expr.name == name):
+    for node in every:
+        if not (isinstance(node, nodes.Compare) and isinstance(node.expr, nodes.Name) and node.expr.name == name):
             continue
         for op in node.ops:
             for const in [op.expr, *op.expr.find_all(nodes.Const)]:

@@ -63,7 +63,7 @@ SECOND = Sentinels(
 
 # One value of each JSON type. Each differs in JSON, in Python's str() and in repr().
 TYPED_VALUES: tuple[tuple[str, str, Any], ...] = (
-    ("string", "hestrobal", 'mulc"trav\'oz'),
+    ("string", "hestrobal", "mulc\"trav'oz"),
     ("integer", "hintegrum", 740193),
     ("number", "hnumberak", 58213.625),
     ("boolean", "hboolidar", True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman.template.json_object import Found, find_json
@@ -42,7 +42,7 @@ class CallText:
 
     def between(self, text: str) -> list[str]:
         """The texts between one mark and the next."""
-        return [text[a.end : b.start] for a, b in zip(self.marks, self.marks[1:])]
+        return [text[a.end : b.start] for a, b in zip(self.marks, self.marks[1:], strict=False)]
 
 
 def read_calls(text: str, calls: Sequence[ProbeCall]) -> list[CallText] | None:
@@ -80,8 +80,7 @@ def _read_call(text: str, start: int, limit: int, call: ProbeCall) -> CallText |
         for number, (key, value) in enumerate(call.arguments):
             rest += [(Slot.KEY, key, number), (Slot.VALUE, str(value), number)]
     for slot, word, number in rest:
-        place = _outside(text, word, start, limit, found)
-        if place >= 0:
+        for place in _outside(text, word, start, limit, found):
             marks.append(Mark(slot, place, place + len(word), number))
     marks.sort(key=lambda mark: mark.start)
     slots = [mark.slot for mark in marks]
@@ -90,12 +89,14 @@ def _read_call(text: str, start: int, limit: int, call: ProbeCall) -> CallText |
     return CallText(tuple(marks), found.shape if found else None, _flaw(part, marks, found, call))
 
 
-def _outside(text: str, word: str, start: int, limit: int, found: Found | None) -> int:
-    """Where ``word`` stands in ``text[start:limit]``, but not inside the found JSON; -1: nowhere."""
-    if found is None:
-        return text.find(word, start, limit)
-    place = text.find(word, start, start + found.start)
-    return place if place >= 0 else text.find(word, start + found.end, limit)
+def _outside(text: str, word: str, start: int, limit: int, found: Found | None) -> Iterator[int]:
+    """Where ``word`` stands in ``text[start:limit]``, the found JSON left out."""
+    parts = [(start, limit)] if found is None else [(start, start + found.start), (start + found.end, limit)]
+    for begin, end in parts:
+        place = text.find(word, begin, end)
+        while place >= 0:
+            yield place
+            place = text.find(word, place + len(word), end)
 
 
 def _flaw(part: str, marks: list[Mark], found: Found | None, call: ProbeCall) -> str | None:
@@ -108,6 +109,8 @@ def _flaw(part: str, marks: list[Mark], found: Found | None, call: ProbeCall) ->
         return "the arguments are written as a Python dict"
     order = [(mark.slot, mark.argument) for mark in marks if mark.argument >= 0]
     wanted = [(slot, i) for i in range(len(call.arguments)) for slot in (Slot.KEY, Slot.VALUE)]
+    if order != wanted and sorted(set(order), key=order.index) == wanted:
+        return "the end of an argument repeats its key"
     if order != wanted:
         return "the arguments are not all written in order"
     return None
