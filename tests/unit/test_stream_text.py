@@ -23,6 +23,7 @@ JSON_LIKE = st.text(alphabet="{}[]:,\"'\\u0a1-. et\nrunlsNoTF", max_size=40)
 
 
 @given(st.lists(st.binary(max_size=6) | st.text(max_size=3).map(str.encode)))
+@settings(deadline=None)
 def test_sanitised_bytes_are_utf8_and_do_not_depend_on_the_pieces(pieces: list[bytes]) -> None:
     sanitizer = Utf8Sanitizer()
     out = b"".join([sanitizer.feed(piece) for piece in pieces]) + sanitizer.finish()
@@ -30,6 +31,7 @@ def test_sanitised_bytes_are_utf8_and_do_not_depend_on_the_pieces(pieces: list[b
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_each_sanitised_piece_is_whole_characters(text: str) -> None:
     sanitizer = Utf8Sanitizer()
     for byte in text.encode():
@@ -45,6 +47,7 @@ def test_a_finished_sanitizer_starts_afresh() -> None:
 
 
 @given(st.text(), st.booleans())
+@settings(deadline=None)
 def test_unescaping_undoes_json(text: str, ascii_only: bool) -> None:
     written = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
     reader = JsonUnescaper()
@@ -52,6 +55,7 @@ def test_unescaping_undoes_json(text: str, ascii_only: bool) -> None:
 
 
 @given(JSON_LIKE)
+@settings(deadline=None)
 def test_unescaping_does_not_depend_on_the_pieces(text: str) -> None:
     reader = JsonUnescaper()
     assert "".join(map(reader.feed, text)) + reader.finish() == unescape(text)
@@ -83,12 +87,13 @@ def test_unescaping_holds_no_more_than_an_unfinished_escape() -> None:
 
 
 @given(JSON_LIKE)
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 def test_json_without_recursion_agrees_with_the_json_module(text: str) -> None:
     assert json_text._is_json_flat(text) == is_json(text)
 
 
 @given(JSON_VALUES)
+@settings(deadline=None)
 def test_json_is_json(value: object) -> None:
     text = json.dumps(value)
     assert is_json(text)
@@ -117,12 +122,14 @@ def test_what_is_no_json(text: str) -> None:
 
 
 @given(JSON_VALUES, st.booleans())
+@settings(deadline=None)
 def test_json_passes_the_python_reader_unchanged(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert python_to_json(text) == text
 
 
 @given(JSON_VALUES)
+@settings(deadline=None)
 def test_a_python_repr_becomes_json(value: object) -> None:
     reader = PythonToJson()
     written = "".join(map(reader.feed, repr(value))) + reader.finish()
@@ -131,6 +138,7 @@ def test_a_python_repr_becomes_json(value: object) -> None:
 
 
 @given(JSON_LIKE)
+@settings(deadline=None)
 def test_the_python_reader_does_not_depend_on_the_pieces(text: str) -> None:
     reader = PythonToJson()
     assert "".join(map(reader.feed, text)) + reader.finish() == python_to_json(text)
