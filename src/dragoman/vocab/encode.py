@@ -5,7 +5,7 @@ Where the *template* wrote a control token, its text is replaced by that name be
 text, nothing is, and the copy knows no such token: it becomes ordinary ones. Encoding the parts one by one would be as
 safe and wrong: merges, prefix spaces and the white space that some tokens swallow all cross the seams.
 
-A private name is spelled with three private-use characters that the text does not hold.
+A private name is spelled with private-use characters that the text does not hold.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ Part = tuple[str, bool]  # (text, is_input)
 # characters at all.
 _FIRST_MARK, _LAST_MARK = 0x100000, 0x10FFFD
 _PRIVATE = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
+_NAME_MARKS = 17  # one that begins a name and sixteen digits
 # Copies of the tokenizer that are kept; a copy is a table of added tokens (5 ms for 1,300), the model is shared.
 _COPIES_MAX = 16
 _WORD_EDGE = "\u05d0"  # a letter that no normalizer changes (no case, no decomposition)
@@ -106,11 +107,11 @@ class Encoder:
         return frozenset(match.token.content for match in found)
 
     def _marks(self, text: str) -> str:
-        """Three private-use characters that occur neither in ``text`` nor in an added token."""
+        """Seventeen private-use characters that occur neither in ``text`` nor in an added token."""
         private = set(_PRIVATE.findall(text)) | self._private_in_added
         free = (mark for mark in map(chr, range(_FIRST_MARK, _LAST_MARK + 1)) if mark not in private)
-        marks = "".join(islice(free, 3))
-        if len(marks) < 3:
+        marks = "".join(islice(free, _NAME_MARKS))
+        if len(marks) < _NAME_MARKS:
             raise UsageError(
                 "the text uses all private-use characters of Unicode's plane 16: it cannot be encoded safely"
             )
@@ -173,7 +174,7 @@ def _make_copy(base: Tokenizer, added: Iterable[AddedToken], active: frozenset[s
     tokenizer.pre_tokenizer = base.pre_tokenizer
     if base.normalizer is not None:
         tokenizer.normalizer = base.normalizer
-    names = {token.content: _private_name(token, marks) for token in added if token.content in active}
+    names = private_names((token.content for token in added if token.content in active), marks)
     entries = [(token, names.get(token.content, token.content)) for token in added]
     tokenizer.add_tokens([_added(token, name, private=name != token.content) for token, name in entries])
     numbers = tokenizer.get_added_tokens_decoder()
@@ -183,13 +184,19 @@ def _make_copy(base: Tokenizer, added: Iterable[AddedToken], active: frozenset[s
     return _Copy(tokenizer, names, ids, private)
 
 
-def _private_name(token: AddedToken, marks: str) -> str:
-    """The first mark, then the token's id in binary with the other two; all of one length, so none begins another.
+def private_names(contents: Iterable[str], marks: str) -> dict[str, str]:
+    """Text -> private name: the first of ``marks``, then a number in the other sixteen.
 
-    The outer characters are of the token's own kind, for neighbours that look at them (lstrip, rstrip, single_word).
+    All are of one length, so none begins another. The outer characters are of the text's own kind, for neighbours that
+    look at them (lstrip, rstrip, single_word).
     """
-    bits = f"{token.id:024b}".translate({ord("0"): marks[1], ord("1"): marks[2]})
-    return f"{_edge(token.content[0])}{marks[0]}{bits}{_edge(token.content[-1])}"
+    listed = list(contents)
+    width = len(f"{len(listed):x}")
+    digits = {ord(digit): mark for digit, mark in zip("0123456789abcdef", marks[1:], strict=True)}
+    return {
+        text: _edge(text[0]) + marks[0] + f"{number:0{width}x}".translate(digits) + _edge(text[-1])
+        for number, text in enumerate(listed)
+    }
 
 
 def _edge(char: str) -> str:
