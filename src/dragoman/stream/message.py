@@ -59,8 +59,8 @@ class MessageBuilder:
         self._content: list[str] = []
         self._reasoning: list[str] = []
         # White space that opens a stretch and waits; None: the stretch has shown real text.
-        self._blank_content: str | None = ""
-        self._blank_reasoning: str | None = ""
+        self._blank_content: list[str] | None = []
+        self._blank_reasoning: list[str] | None = []
         self._calls: list[CallBuilder] = []
         self._call: CallBuilder | None = None
         self._problems: list[Problem] = []
@@ -138,9 +138,9 @@ class MessageBuilder:
         out = self._abandon(self._depth_for(tag))
         self._regions.append(_Region(tag))
         if tag == "reasoning":
-            self._blank_content = self._blank_reasoning = ""
+            self._blank_content, self._blank_reasoning = [], []
         elif tag == "call":
-            self._blank_content = ""
+            self._blank_content = []
             self._call = CallBuilder(
                 len(self._calls),
                 tools=self._tools,
@@ -221,27 +221,27 @@ class MessageBuilder:
 
     def _add_content(self, text: str) -> list[Delta]:
         if self._blank_content is not None:
-            text = self._blank_content + text
+            self._blank_content.append(text)
             if not text.strip(_LAYOUT):
-                self._blank_content = text
                 return []
+            text = "".join(self._blank_content)
             self._blank_content = None
         self._content.append(text)
         return [Delta(content=text)]
 
     def _add_reasoning(self, text: str) -> list[Delta]:
         if self._blank_reasoning is not None:
-            text = self._blank_reasoning + text
+            self._blank_reasoning.append(text)
             if not text.strip(_LAYOUT):
-                self._blank_reasoning = text
                 return []
+            text = "".join(self._blank_reasoning)
             self._blank_reasoning = None
         self._reasoning.append(text)
         return [Delta(reasoning_content=text)]
 
     def _end_content(self) -> list[Delta]:
         """White space that is still waiting is content: nothing followed it."""
-        text, self._blank_content = self._blank_content, ""
+        text, self._blank_content = "".join(self._blank_content or ()), []
         if not text:
             return []
         self._content.append(text)

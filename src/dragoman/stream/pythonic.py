@@ -8,9 +8,11 @@ from typing import Final
 from dragoman.stream.json_text import escaped
 
 _WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+_LONGEST: Final = max(map(len, _WORDS))
 _BRACKETS: Final = {"(": "[", ")": "]"}
 # Outside strings: a run that JSON and Python write alike, or a word.
 _OUTSIDE: Final = re.compile(r"(?P<run>[^'\"()A-Za-z_]+)|(?P<word>[A-Za-z_][A-Za-z_0-9]*)|(?P<other>.)", re.DOTALL)
+_WORD_REST: Final = re.compile(r"[A-Za-z_0-9]*")
 _INSIDE: Final = re.compile(r"(?P<run>[^'\"\\\x00-\x1f]+)|(?P<escape>\\[^xU])|(?P<other>.)", re.DOTALL)
 _LONG_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
 _UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]{0,1}|U[0-9a-fA-F]{0,7})?\Z")
@@ -22,14 +24,15 @@ class PythonToJson:
     """Text of a Python or JSON value, in any pieces -> JSON text. The identity on JSON; never raises.
 
     Done: single quotes, True/False/None, tuples, Python's escapes, raw control characters in strings. Whatever else is
-    no JSON goes through as it is. Held: an unfinished word or escape.
+    no JSON goes through as it is. Held: an unfinished short word or escape.
     """
 
-    __slots__ = ("_held", "_quote")
+    __slots__ = ("_held", "_in_word", "_quote")
 
     def __init__(self) -> None:
         self._held = ""
         self._quote = ""  # the quote that ends the string we are in; empty: outside
+        self._in_word = False  # inside a word too long to be one of Python's
 
     def feed(self, text: str) -> str:
         return self._convert(self._held + text, final=False)
@@ -51,12 +54,21 @@ class PythonToJson:
         return "".join(out)
 
     def _outside(self, text: str, at: int, out: list[str], final: bool) -> int:
+        if self._in_word:
+            rest = _WORD_REST.match(text, at)
+            assert rest is not None
+            self._in_word = rest.end() == len(text)
+            if rest[0]:
+                out.append(rest[0])
+                return rest.end()
         match = _OUTSIDE.match(text, at)
         assert match is not None
         piece = match[0]
         if match["word"]:
             if match.end() == len(text) and not final:
-                return at  # the word may go on
+                if len(piece) <= _LONGEST:
+                    return at  # the word may go on
+                self._in_word = True
             piece = _WORDS.get(piece, piece)
         elif piece in ("'", '"'):
             self._quote = piece

@@ -66,7 +66,8 @@ class JsonValue:
 
     def __init__(self) -> None:
         self.problem: str | None = None
-        self._held = ""  # before the value has begun: all of it; afterwards: white space that may be the end
+        # Before the value has begun: its first word; afterwards: white space that may be the end.
+        self._held: list[str] = []
         self._begun = False
         self._string: StringValue | None = None
         self._converter = PythonToJson()
@@ -78,25 +79,29 @@ class JsonValue:
     def feed(self, text: str) -> str:
         if self._string is not None:
             return self._string.feed(text)
-        text = self._held + text
+        if not text.strip(WHITE):
+            if self._held or self._begun:
+                self._held.append(text)
+            return ""
+        text = "".join([*self._held, text])
         if not self._begun:
             text = text.lstrip(WHITE)
             verdict = _begins_json(text, whole=False)
             if verdict is None:
-                self._held = text
+                self._held = [text]
                 return ""
             self._begun = True
             if not verdict:
                 return self._as_string(text)
         body = text.rstrip(WHITE)
-        self._held = text[len(body) :]
+        self._held = [text[len(body) :]]
         return self._write(self._converter.feed(body))
 
     def finish(self) -> str:
         if self._string is not None:
             return self._string.finish()
         if not self._begun:
-            text = self._held.rstrip(WHITE)
+            text = "".join(self._held).rstrip(WHITE)
             if not _begins_json(text, whole=True):
                 return self._as_string(text) + '"'
             out = self._write(self._converter.feed(text) + self._converter.finish())
@@ -150,7 +155,8 @@ class TypedValue:
         if self._string is not None:
             return self._string.feed(text)
         self._held.append(text)
-        if self._others is None:
+        # White space changes nothing: it is outside of every scalar.
+        if self._others is None or not text.strip(WHITE):
             return ""
         so_far = "".join(self._held)
         bare = so_far.strip(WHITE)
