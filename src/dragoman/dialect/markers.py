@@ -41,8 +41,13 @@ def marker(text: str, controls: frozenset[str]) -> Node:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """``text`` cut at line breaks: models vary the layout there."""
-    return tuple(part for part in re.split(r"[ \t\r]*\n\s*", text.strip()) if part)
+    """``text`` cut at line breaks and behind tags: models vary the layout there."""
+    return tuple(part for line in re.split(r"[ \t\r]*\n\s*", text.strip()) for part in _behind_tags(line) if part)
+
+
+def _behind_tags(line: str) -> list[str]:
+    """``line`` cut behind each complete tag ``<...>``."""
+    return [part.strip() for part in re.split(r"(.*?<[^<>\s]*>)", line)]
 
 
 def loose(text: str, controls: frozenset[str]) -> Node:

@@ -6,6 +6,8 @@ for data, white space is free between tags. ``call`` is the rule of one call, ``
 
 from __future__ import annotations
 
+from string import ascii_letters, digits
+
 from dragoman.dialect.markers import (
     GAP,
     SPACE,
@@ -16,57 +18,85 @@ from dragoman.dialect.markers import (
     loose,
     marker,
     opener,
+    opening_words,
     other_than,
     run_of,
+    spaced,
+    words,
 )
 from dragoman.dialect.read_json import JsonReader
 from dragoman.dialect.read_tagged import TaggedReader
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import call_shape, delimiter_after, name_ends
+from dragoman.dialect.shape import call_shape, delimiter_after, distinctive, name_ends
+from dragoman.dialect.tolerances import AROUND_BARE_CALLS
 from dragoman.grammar.json import DIGIT
-from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Repeat, Tag, alt, lit, opt, seq
+from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Repeat, Tag, alt, chars, lit, opt, seq
 from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfile
 
-_AFTER = Ref("after_call")
+# What a name looks like where nothing but its own text tells that it is one.
+_IDENTIFIER = Repeat(chars("._-:/" + ascii_letters + digits), min=1)
 
 
 class CallReader:
     """The call rules of one request. ``openings`` is what the rules around it try wherever a call may begin."""
 
-    def __init__(self, tools: ToolProfile, request: DialectRequest, controls: frozenset[str]) -> None:
+    def __init__(
+        self, tools: ToolProfile, request: DialectRequest, controls: frozenset[str], *, prefix: str = ""
+    ) -> None:
         self.tools = tools
         self.request = request
         self.controls = controls
         self.shape = call_shape(tools)
         self.names = tuple(dict.fromkeys(tool.name for tool in request.tools))
         any_name = not self.shape.bare or request.undeclared == "call"
-        self.json = JsonReader(tools.object, self.names, bare=self.shape.bare, any_name=any_name)
+        self.prefix = prefix
+        self.json = JsonReader(tools.object, self.names, bare=self.shape.bare, any_name=any_name, prefix=prefix)
         self.tagged = TaggedReader(tools, request.tools, controls)
 
     def openings(self) -> Node:
         """The ways into a call: through the section, or right away where a call can be told without it."""
         ways: list[Node] = []
         if self.shape.section:
-            ways.append(seq(layout_before(self.tools.section_open.before), self._section(), Ref("call")))
+            ways.append(seq(layout_before(self.tools.section_open.before), self._section(), self._ref("call")))
         if self.shape.opening.text:
-            ways.append(seq(layout_before(self.shape.opening.before), Ref("call")))
+            ways.append(seq(layout_before(self.shape.opening.before), self._ref("call")))
         if self.shape.bare:
-            ways.append(Ref("call"))
-        return alt(*ways)
+            around = [seq(marker(text, self.controls), GAP) for text, _ in AROUND_BARE_CALLS]
+            ways.append(seq(opt(alt(*around)), self._ref("call")))
+        return alt(*ways, *self._empty_blocks())
+
+    def _ref(self, rule: str) -> Ref:
+        return Ref(self.prefix + rule)
+
+    def _empty_blocks(self) -> list[Node]:
+        """Opener and closer with nothing between: no call, no text."""
+        pairs = [(words(self.shape.section), self.shape.section_end)]
+        pairs += [(way[:1], self.shape.closing) for way in opening_words(self.shape.opening.text)[:1]]
+        return [
+            seq(
+                spaced([marker(word, self.controls) for word in (*opened, closed[-1])]),
+                Commit("body"),
+                Ref("body"),
+            )
+            for opened, closed in pairs
+            if opened and closed and distinctive(opened[0]) and distinctive(closed[-1])
+        ]
 
     def recovery(self) -> dict[str, Recovery]:
         """Where broken JSON arguments are read on as text."""
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
             return {}
-        return {"args": Recovery("broken_args", ("call", "args"))}
+        label = self.prefix + "args"
+        return {label: Recovery(self.prefix + "broken_args", ("call", "args"))}
 
     def rules(self) -> dict[str, Node]:
         """All rules of calls."""
-        rules = {"call": seq(Tag("call", self._call()), _AFTER), "after_call": self._after_call()}
+        call, after = self.prefix + "call", self.prefix + "after_call"
+        rules = {call: seq(Tag("call", self._call()), Ref(after)), after: self._after_call()}
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
-            return rules
+            return rules | self.tagged.rules()
         rules |= self.json.rules()
-        rules["broken_args"] = self._broken_args()
+        rules[self.prefix + "broken_args"] = self._broken_args()
         return rules
 
     def _section(self) -> Node:
@@ -79,19 +109,19 @@ class CallReader:
         between = [marker(separator, self.controls)] if separator else []
         if self.tools.array or self.shape.bare:
             between += [lit(text) for text in (",", ";") if text != separator]
-        again = seq(GAP, opt(seq(alt(*between), GAP)) if between else EMPTY, Ref("call"))
+        again = seq(GAP, opt(seq(alt(*between), GAP)) if between else EMPTY, self._ref("call"))
         ways = [again]
         if self.shape.section:
-            ways.insert(0, seq(GAP, self._section(), Ref("call")))
+            ways.insert(0, seq(GAP, self._section(), self._ref("call")))
         end = (["]"] if self.tools.array else []) + list(self.shape.section_end)
         if end:
             ways.append(seq(closer(end, self.controls), Ref("body")))
+        if self.shape.bare:
+            ways += [seq(closer([text], self.controls), Ref("body")) for _, text in AROUND_BARE_CALLS if text]
         return alt(*ways, Ref("body"))
 
     def _call(self) -> Node:
         head = [opener(self.shape.opening.text, self.controls)] if self.shape.opening.text else []
-        if self.tools.array and self.shape.bare:
-            head.append(opt(seq(lit("["), GAP)))
         if self.tools.format is ToolFormat.JSON_NATIVE:
             return seq(*head, GAP, self.json.object(), self._tail())
         return seq(*head, self._headed())
@@ -105,7 +135,7 @@ class CallReader:
     def _headed(self) -> Node:
         """Name, id and arguments of a call whose name is not in JSON."""
         head = self.shape.head
-        at = next((i for i, piece in enumerate(head) if piece is Slot.NAME), None)
+        at = max((i for i, piece in enumerate(head) if piece is Slot.NAME), default=None)
         if at is None:
             return seq(*(self._piece(head, i) for i in range(len(head))), self._arguments(None))
         before = [self._piece(head, i) for i in range(at)]
@@ -123,8 +153,8 @@ class CallReader:
         """Ways to read a name, each with the tool it tells."""
         excluded = name_ends(self.tools, self.shape, delimiter)
         declared: list[tuple[Node, str | None]] = [(lit(name), name) for name in self.names]
-        if self.shape.bare and self.request.undeclared != "call":
-            return declared
+        if self.shape.bare:
+            return declared if self.request.undeclared != "call" else [(_IDENTIFIER, None)]
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
             return [*declared, (other_than(self.names, excluded), None)]
         odd = [(node, name) for node, name in declared if name and set(name) & set(excluded)]
@@ -160,6 +190,7 @@ class CallReader:
         ways: list[Node] = []
         end = [*self.shape.closing] or [*(["]"] if self.tools.array else []), *self.shape.section_end]
         if end:
-            ways.append(seq(Tag("call", seq(text, brace, closer(end, self.controls)), resumed=True), _AFTER))
+            ended = Tag("call", seq(text, brace, closer(end, self.controls)), resumed=True)
+            ways.append(seq(ended, self._ref("after_call")))
         ways.append(seq(Tag("call", text, resumed=True), Ref("interrupt")))
         return alt(*ways)

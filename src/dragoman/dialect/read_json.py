@@ -29,11 +29,14 @@ class JsonReader:
     """Reader rules of JSON calls. ``any_name``: undeclared names are read too. ``bare``: nothing but the object's own
     text tells that it is a call, so a declared name has to, or name and arguments together."""
 
-    def __init__(self, shape: JsonShape | None, names: Iterable[str], *, bare: bool, any_name: bool) -> None:
+    def __init__(
+        self, shape: JsonShape | None, names: Iterable[str], *, bare: bool, any_name: bool, prefix: str = ""
+    ) -> None:
         self.shape = shape
         self.names = tuple(names)
         self.bare = bare
         self.any_name = any_name
+        self.prefix = prefix
         self.made: dict[str, Node] = {}
         self.roles: dict[Path, str] = {}
         if shape is not None:
@@ -56,7 +59,7 @@ class JsonReader:
 
     def arguments(self, *, committed: bool) -> Node:
         """Arguments: an object, a string that holds one, or something else that is JSON. ``committed``: in a call."""
-        settle = Commit("args") if committed else EMPTY
+        settle = Commit(self.prefix + "args") if committed else EMPTY
         other = alt(Ref("json.array"), Ref("json.number"), lit("true"), lit("false"))
         return alt(
             Tag("args", seq(lit("{"), settle, _WS, Ref("json.members"))),
@@ -73,7 +76,7 @@ class JsonReader:
         return Ref(self._rule("object", path, seen))
 
     def _rule(self, kind: str, path: Path, seen: frozenset[Path]) -> str:
-        name = ".".join([kind, *path, *("+" + "/".join(done) for done in sorted(seen))])
+        name = self.prefix + ".".join([kind, *path, *("+" + "/".join(done) for done in sorted(seen))])
         if name not in self.made:
             self.made[name] = EMPTY  # holds the place: the rules refer to one another
             self.made[name] = self._first(path, seen) if kind == "object" else self._next(path, seen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.chat_schema import parameter_schema, resolve, value_kind
+from dragoman.dialect.literals import literal_rules
 from dragoman.dialect.markers import (
     GAP,
     SPACES,
@@ -22,7 +23,7 @@ from dragoman.dialect.markers import (
     run_of,
 )
 from dragoman.dialect.request import Tool
-from dragoman.grammar.nodes import EMPTY, NOTHING, Commit, Node, Repeat, Tag, alt, lit, opt, seq
+from dragoman.grammar.nodes import EMPTY, NOTHING, Commit, Node, Ref, Repeat, Tag, alt, lit, opt, seq
 from dragoman.template.profile import Marker, Slot, ToolProfile, ValueStyle
 
 
@@ -37,6 +38,16 @@ class TaggedReader:
         pieces = profile.argument
         self.opening = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
         self.pieces = pieces[1:] if self.opening else pieces
+
+    @property
+    def literal(self) -> bool:
+        """True: nothing closes a value, so it is a JSON or Python literal that ends by itself."""
+        at = self.pieces.index(Slot.VALUE) if Slot.VALUE in self.pieces else len(self.pieces)
+        return not any(isinstance(piece, Marker) and piece.text for piece in self.pieces[at + 1 :])
+
+    def rules(self) -> dict[str, Node]:
+        """The rules that :meth:`arguments` refers to."""
+        return literal_rules() if self.literal else {}
 
     def arguments(self, tool: str | None) -> Node:
         """Any number of arguments of ``tool`` (None: of a tool that nobody declared)."""
@@ -69,6 +80,8 @@ class TaggedReader:
 
     def _argument(self, kinds: dict[str, list[str]]) -> Node:
         ways: list[Node] = []
+        if self.literal:
+            return self._written(run_of(self._key_ends()), "value.json")
         for region, keys in kinds.items():
             ways.append(self._written(alt(*(lit(key) for key in keys)), region))
         known = [key for keys in kinds.values() for key in keys]
@@ -91,7 +104,8 @@ class TaggedReader:
                 out.append(Tag("key", key))
             elif piece is Slot.VALUE:
                 lead = layout_after(before.after) if isinstance(before, Marker) else EMPTY
-                out += [lead, Tag(region, TEXT)]
+                value = Tag("value.json", Ref("literal.value")) if self.literal else Tag(region, TEXT)
+                out += [GAP if self.literal else lead, value]
             elif isinstance(piece, Marker):
                 lead = layout_before(piece.before) if before is Slot.VALUE else GAP
                 valued = at + 1 < len(self.pieces) and self.pieces[at + 1] is Slot.VALUE

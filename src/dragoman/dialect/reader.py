@@ -7,9 +7,11 @@ settles what came before; until then an opener is text. The layout in front of a
 
 from __future__ import annotations
 
+from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import (
     GAP,
     SOME_TEXT,
+    SPACE,
     TEXT,
     layout_after,
     layout_before,
@@ -17,9 +19,11 @@ from dragoman.dialect.markers import (
     marker,
 )
 from dragoman.dialect.read_calls import CallReader
-from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.request import DialectRequest, JsonAnswer
+from dragoman.dialect.shape import openers
+from dragoman.dialect.tolerances import REASONING, other_forms
 from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt, lit, opt, seq
-from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode
+from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 
 _BODY = Ref("body")
 
@@ -30,30 +34,53 @@ def reader_rules(
     """The rules of the reader (start rule ``turn``) and its recovery points."""
     recovery = {"body": Recovery("body")}
     rules: dict[str, Node] = {}
-    calls: Node | None = None
+    calls: list[Node] = []
     if profile.tools is not None and request.reads_calls:
-        reader = CallReader(profile.tools, request, controls)
-        rules |= reader.rules()
-        calls = reader.openings()
-        recovery |= reader.recovery()
-    stop = _stop(profile, controls)
-    interrupt = alt(*(way for way in (calls, stop) if way is not None), EMPTY)
-    rules["interrupt"] = interrupt
-    rules["body"] = seq(opt_last(Tag("content", SOME_TEXT)), alt(*_wrappers(profile, controls), interrupt))
+        for i, tools in enumerate((profile.tools, *other_forms(profile.tools))):
+            reader = CallReader(tools, request, controls, prefix=f"form{i}." if i else "")
+            rules |= reader.rules()
+            calls.append(reader.openings())
+            recovery |= reader.recovery()
+    rules["stop"] = alt(*_stops(profile, controls), EMPTY)
+    rules["interrupt"] = alt(*calls, Ref("stop"))
+    wrappers = [*_wrappers(profile, controls), Ref("interrupt")]
+    rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
+    if isinstance(request.answer, JsonAnswer):
+        rules["answer"] = _fenced(rules)
     rules["turn"] = seq(Commit("body"), _start(profile, request, controls, rules))
     return rules, recovery
 
 
-def opt_last(item: Node) -> Node:
-    """Nothing, else ``item``."""
-    return alt(EMPTY, item)
+def _fenced(rules: dict[str, Node]) -> Node:
+    """A JSON answer, out of the code fence that models put around it."""
+    fence = seq(GAP, alt(lit("```json"), lit("```")), SPACE, Commit("body"), GAP)
+    rules["fenced"] = seq(Tag("content", TEXT), alt(seq(GAP, lit("```"), GAP, Ref("stop")), Ref("interrupt")))
+    return alt(seq(fence, Ref("fenced")), Ref("body"))
 
 
-def _stop(profile: Profile, controls: frozenset[str]) -> Node | None:
-    texts = [text.strip() for text in profile.end_of_turn if text.strip()]
-    if not texts:
-        return None
-    return alt(*(seq(Tag("stop", marker(text, controls)), Commit("body")) for text in dict.fromkeys(texts)))
+def _stops(profile: Profile, controls: frozenset[str]) -> list[Node]:
+    """The ends of a turn. One that may also begin a call settles nothing: it is the end where nothing follows."""
+    begins = openers(profile.tools) if profile.tools is not None else ()
+    return [
+        seq(Tag("stop", marker(text, controls)), EMPTY if text in begins or _begins(text, profile) else Commit("body"))
+        for text in all_stops(profile)
+    ]
+
+
+def _begins(stop: str, profile: Profile) -> bool:
+    """True: some marker inside a turn begins with this stop."""
+    tools, reasoning, content = profile.tools, profile.reasoning, profile.content
+    markers = [reasoning.open, reasoning.close, content.open, content.close]
+    if tools is not None:
+        markers += [tools.section_open, tools.section_close, tools.separator]
+        markers += [piece for piece in tools.call if isinstance(piece, Marker)]
+    return any(part.text.startswith(stop) for part in markers)
+
+
+def read_as_reasoning(profile: Profile) -> ReasoningProfile:
+    """How reasoning is told: as the template shows, else by the tags that models use unasked."""
+    shown = profile.reasoning
+    return REASONING if shown.mode is ReasoningMode.NONE or not shown.close.text else shown
 
 
 def _wrappers(profile: Profile, controls: frozenset[str]) -> list[Node]:
@@ -71,9 +98,10 @@ def _dropped(wrapper: Marker, controls: frozenset[str]) -> Node:
 
 def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], rules: dict[str, Node]) -> Node:
     """Where a turn begins: a reasoning block, the close of one that the prompt left out, else the answer."""
-    reasoning = profile.reasoning
-    if reasoning.mode is ReasoningMode.NONE or not request.read_reasoning or not reasoning.close.text:
-        return _BODY
+    answer = Ref("answer") if "answer" in rules else _BODY
+    reasoning = read_as_reasoning(profile)
+    if not request.read_reasoning or not reasoning.close.text:
+        return answer
     close = loose(reasoning.close.text, controls)
     closed = seq(close, Commit("body"), layout_after(reasoning.close.after))
     rules["reasoning"] = seq(
@@ -84,8 +112,8 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     if reasoning.open.text:
         text = loose(reasoning.open.text, controls)
         opened = seq(GAP, text, Commit("body"), layout_after(reasoning.open.after))
-    leftover = seq(GAP, closed, _BODY)
-    rules["start"] = alt(leftover, _BODY) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, _BODY)
+    leftover = seq(GAP, closed, answer)
+    rules["start"] = alt(leftover, answer) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, answer)
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):
         return seq(lit("") if opened is None else opt(opened), Ref("reasoning"))
     return Ref("start")

@@ -50,8 +50,13 @@ def call_shape(tools: ToolProfile) -> CallShape:
         closing=closing,
         section=section,
         section_end=section_end,
-        bare=not section and not first.text,
+        bare=not distinctive(section) and not distinctive(first.text),
     )
+
+
+def distinctive(text: str) -> bool:
+    """True: ``text`` is more than brackets, so an answer will not hold it by chance."""
+    return bool(text.strip("[](){} \n"))
 
 
 def _without_bracket(text: str) -> str:
@@ -66,7 +71,7 @@ def openers(tools: ToolProfile) -> tuple[str, ...]:
     found = [words(shape.section)[0]] if shape.section else []
     if shape.opening.text:
         found += [way[0] for way in opening_words(shape.opening.text)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(filter(distinctive, found)))
 
 
 def delimiter_after(pieces: tuple[Piece, ...], at: int) -> Marker:

@@ -52,7 +52,10 @@ class ValueWriter:
         self.styles = dict(profile.value_styles)
         pieces = profile.argument
         self.closing = self._closing(pieces)
-        self.forbidden = tuple(text.encode() for text in self.closing)
+        at = pieces.index(Slot.VALUE) if Slot.VALUE in pieces else len(pieces)
+        # Nothing closes a value: it is a literal, which ends by itself and may hold any text.
+        self.literal = not any(isinstance(piece, Marker) and piece.text for piece in pieces[at + 1 :])
+        self.forbidden = () if self.literal else tuple(text.encode() for text in self.closing)
         self.rules: dict[str, Node] = {}
 
     def _closing(self, pieces: Sequence[Marker | Slot]) -> tuple[str, ...]:
@@ -150,6 +153,8 @@ class ValueWriter:
         return alt(*found)
 
     def _value(self, wanted: Any, root: Any, pointer: str) -> Node:
+        if self.literal:
+            return self._json({} if wanted is None else wanted, root)
         types = declared_types(wanted, root)
         if types == {"string"}:
             if self.styles.get("string") is ValueStyle.JSON:

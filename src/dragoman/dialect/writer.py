@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
+from dragoman.dialect.reader import read_as_reasoning
 from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
-from dragoman.dialect.shape import openers
+from dragoman.dialect.shape import call_shape, openers
+from dragoman.dialect.tolerances import other_forms
 from dragoman.dialect.write_calls import CallWriter
 from dragoman.grammar.json import json_text
 from dragoman.grammar.nodes import EMPTY, AnyChar, Gbnf, Node, Ref, Repeat, Without, alt, opt, schema, seq
-from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode
+from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, Slot, ToolFormat, ToolProfile
 
 
 def writer_rules(profile: Profile, request: DialectRequest, controls: frozenset[str]) -> dict[str, Node]:
@@ -116,12 +118,22 @@ class _Writer:
 def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
     """The texts that free text may not hold: openers of calls and of reasoning, its close, wrappers, stops."""
     texts: list[str] = list(all_stops(profile))
-    reasoning = profile.reasoning
-    if reasoning.mode is not ReasoningMode.NONE and reasoning.close.text:
+    reasoning = read_as_reasoning(profile)
+    if request.read_reasoning or reasoning is profile.reasoning:
         texts += [words(part.text)[0] for part in (reasoning.open, reasoning.close) if part.text]
     if profile.content.mode is not ContentMode.PLAIN:
         texts += [words(part.text)[0] for part in (profile.content.open, profile.content.close) if part.text]
     if profile.tools is not None and (request.tools or request.reads_calls):
-        found = openers(profile.tools)
-        texts += found or [json_text(tool.name) for tool in request.tools]
+        texts += openers(profile.tools) or _bare_names(profile.tools, request)
+        texts += [text for form in other_forms(profile.tools) for text in openers(form)]
     return tuple(dict.fromkeys(text.encode() for text in texts if text))
+
+
+def _bare_names(tools: ToolProfile, request: DialectRequest) -> list[str]:
+    """How a declared name stands in a call that nothing else tells from text."""
+    if tools.format is ToolFormat.JSON_NATIVE:
+        return [json_text(tool.name) for tool in request.tools]
+    head = call_shape(tools).head
+    after = head[head.index(Slot.NAME) + 1 :] if Slot.NAME in head else ()
+    delimiter = after[0].text if after and isinstance(after[0], Marker) else ""
+    return [tool.name + delimiter for tool in request.tools]
