@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.chat_schema import admits, declared_types, item_schema, parameter_schema, schema_for, tool_names, value_kind
+from dragoman.chat_schema import (
+    admits,
+    declared_types,
+    item_schema,
+    parameter_schema,
+    schema_for,
+    tool_names,
+    value_kind,
+)
 
 ROOT: dict[str, Any] = {
     "$defs": {
