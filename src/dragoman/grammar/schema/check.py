@@ -41,8 +41,10 @@ def parts_hold(document: Document, parts: Parts, value: Any, limits: Limits) -> 
 
 def _own_keywords(document: Document, parts: Parts, value: Any) -> list[tuple[Goal, Any]] | None:
     """None if ``value`` fails; else what is left to check of its items and members."""
-    for schema in dicts(document, parts):
-        if type_name(value) not in document.types(schema) or not _listed(schema, value) or not _sized(schema, value):
+    for place, schema in zip(parts, dicts(document, parts), strict=True):
+        if type_name(value) not in document.types(schema) or not _sized(schema, value):
+            return None
+        if ("enum" in schema or "const" in schema) and canonical(value) not in _listed(document, place, schema):
             return None
     if isinstance(value, dict):
         return [(member_goal(document, parts, name), item) for name, item in value.items()]
@@ -51,11 +53,13 @@ def _own_keywords(document: Document, parts: Parts, value: Any) -> list[tuple[Go
     return []
 
 
-def _listed(schema: dict[str, Any], value: Any) -> bool:
-    key = canonical(value)
-    if "const" in schema and canonical(schema["const"]) != key:
-        return False
-    return "enum" not in schema or any(canonical(item) == key for item in schema["enum"])
+def _listed(document: Document, place: int, schema: dict[str, Any]) -> frozenset[str]:
+    """The canonical texts of the values that ``enum`` and ``const`` of one schema list together."""
+    if place not in document.listed:
+        values = [frozenset(map(canonical, schema["enum"]))] if "enum" in schema else []
+        values += [frozenset([canonical(schema["const"])])] if "const" in schema else []
+        document.listed[place] = frozenset.intersection(*values)
+    return document.listed[place]
 
 
 def _sized(schema: dict[str, Any], value: Any) -> bool:

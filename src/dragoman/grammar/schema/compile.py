@@ -9,6 +9,7 @@ from ...errors import LimitError, SchemaError
 from ...limits import DEFAULT, Limits
 from ..json import json_rules, json_string, json_text
 from ..nodes import NOTHING, Choice, Node, lit
+from ..prune import prune
 from .arrays import array
 from .check import parts_hold
 from .disjoint import check_one_of, listed_values
@@ -18,17 +19,22 @@ from .keywords import TYPES
 from .numbers import decimals, integers
 from .objects import object_
 from .options import SchemaOptions
-from .prune import prune
 from .ranges import bounds, counts
 from .rules import Rules
 from .strings import one_of
 
 
 def compile_schema(
-    schema: Any, *, name: str, options: SchemaOptions | None = None, limits: Limits = DEFAULT
+    schema: Any,
+    *,
+    name: str,
+    options: SchemaOptions | None = None,
+    limits: Limits = DEFAULT,
+    json_prefix: str | None = None,
 ) -> dict[str, Node]:
     """Rules for JSON texts that validate against ``schema``: rule ``name``, and others under ``name`` and a dot.
 
+    The rules for any JSON are named after ``json_prefix`` where one is given, so that several schemas can share them.
     Every text that the rules produce validates. Not every valid text is produced: strings and numbers have one
     spelling, properties one order, unbounded ones a length (see :class:`SchemaOptions`).
     Raises SchemaError, with the JSON pointer, for what cannot be enforced and for a schema that no value satisfies;
@@ -36,7 +42,7 @@ def compile_schema(
     """
     options = options or SchemaOptions()
     document = Document(schema, limits)
-    rules = Rules(document, name, options, limits)
+    rules = Rules(document, name, json_prefix or f"{name}.json", options, limits)
     rules.rules |= json_rules(prefix=rules.json, style=options.style)
     rules.queue.append((name, (ROOT,)))
     while rules.queue:

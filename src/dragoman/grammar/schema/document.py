@@ -37,6 +37,9 @@ class Document:
         self._children: dict[tuple[int, str | int], int] = {}
         self._checked: set[int] = set()
         self._refs: dict[int, int] = {}
+        self.listed: dict[
+            int, frozenset[str]
+        ] = {}  # place -> canonical texts of the values that it lists, if it was asked
         self.one_of: set[int] = set()  # places whose oneOf was taken for anyOf
 
     def schema(self, place: int) -> dict[str, Any] | bool:

@@ -20,6 +20,7 @@ class Rules:
 
     document: Document
     name: str
+    json: str  # the prefix of the rules for any JSON
     options: SchemaOptions
     limits: Limits
     rules: dict[str, Node] = field(default_factory=dict)
@@ -34,11 +35,6 @@ class Rules:
     @property
     def layout(self) -> Layout:
         return json_layout(self.options.whitespace, self.json)
-
-    @property
-    def json(self) -> str:
-        """The prefix of the rules for any JSON."""
-        return f"{self.name}.json"
 
     def any(self, kind: str = "value") -> Ref:
         """Any JSON value, or any of one kind."""

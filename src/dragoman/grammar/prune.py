@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..nodes import (
+from .nodes import (
     EMPTY,
     NOTHING,
     Choice,

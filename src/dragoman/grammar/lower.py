@@ -1,0 +1,172 @@
+"""One tree, two sides: the reader's or the writer's grammar, in the nodes that compilation and export know.
+
+Rules of this file: what a side does not have is gone afterwards (``Duplex``, ``Schema``, ``Gbnf`` always; commits, tags
+and ``Atomic`` for the writer); the language of a side is kept; the rules that nothing leads to are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal as OneOf
+
+from ..errors import GrammarError, LimitError
+from ..limits import DEFAULT, Limits
+from .gbnf_read import read_gbnf
+from .nodes import (
+    EMPTY,
+    Atomic,
+    Choice,
+    Commit,
+    Duplex,
+    Gbnf,
+    Grammar,
+    Negate,
+    Node,
+    Peek,
+    Permutation,
+    Ref,
+    Repeat,
+    Schema,
+    Sequence,
+    Tag,
+    UntilConfirmed,
+    Without,
+    seq,
+)
+from .schema import SchemaOptions, compile_schema
+
+Mode = OneOf["reader", "writer"]
+
+
+def lower(grammar: Grammar, mode: Mode, *, options: SchemaOptions | None = None, limits: Limits = DEFAULT) -> Grammar:
+    """The side ``mode`` of ``grammar``; the writer's has no recovery points.
+
+    Raises GrammarError for a reference to no rule, and what :func:`compile_schema` and :func:`read_gbnf` raise.
+    """
+    lowering = _Lowering(grammar, mode, options or SchemaOptions(), limits)
+    roots = [grammar.start]
+    if mode == "reader":
+        roots += [recovery.rule for recovery in grammar.recovery.values()]
+    work, lowered = list(reversed(roots)), dict[str, Node]()
+    while work:
+        name = work.pop()
+        if name not in lowered:
+            lowered[name] = lowering.rule(name)
+            work.extend(reversed(lowering.take_references()))
+    return Grammar(lowered, grammar.start, dict(grammar.recovery) if mode == "reader" else {})
+
+
+class _Lowering:
+    """Rewrites rule by rule. Rules of schemas and foreign grammars appear beside the given ones, once for each text."""
+
+    def __init__(self, grammar: Grammar, mode: Mode, options: SchemaOptions, limits: Limits) -> None:
+        self._rules: Mapping[str, Node] = grammar.rules
+        self._heads = {name.partition(".")[0] for name in grammar.rules}
+        self._writer = mode == "writer"
+        self._options = options
+        self._limits = limits
+        self._added: dict[str, Node] = {}
+        self._expanded: dict[tuple[str, str], Ref] = {}
+        self._references: list[str] = []
+
+    def rule(self, name: str) -> Node:
+        """The rule ``name``, lowered."""
+        node = self._added.get(name, self._rules.get(name))
+        if node is None:
+            raise GrammarError("no rule has this name; a reference leads to it", rule=name)
+        try:
+            return self._lower(node)
+        except RecursionError:
+            raise LimitError(
+                f"rule {name!r} is nested too deep: give its inner parts names",
+                bound="program_instructions",
+                limit=self._limits.program_instructions,
+            ) from None
+
+    def take_references(self) -> list[str]:
+        """The rules named by what was lowered since the last call."""
+        taken, self._references = self._references, []
+        return taken
+
+    def _lower(self, node: Node) -> Node:
+        """``node`` for this side; the very same object where nothing changes."""
+        match node:
+            case Ref(name):
+                self._references.append(name)
+                return node
+            case Duplex(reader, writer):
+                return self._lower(writer if self._writer else reader)
+            case Schema(text, reader):
+                return self._lower(self._schema(text) if self._writer else reader)
+            case Gbnf(text):
+                return self._lower(self._gbnf(text))
+            case Commit() if self._writer:
+                return EMPTY
+            case Tag(_, item) | Atomic(item) if self._writer:
+                return self._lower(item)
+            case Sequence(items):
+                lowered = self._all(items)
+                return node if lowered is items else seq(*lowered)
+            case Choice(items):
+                lowered = self._all(items)
+                return node if lowered is items else Choice(lowered)
+            case Permutation(items, _, separator):
+                lowered = self._all(items)
+                return replace(node, items=lowered, separator=self._lower(separator))
+            case UntilConfirmed(_, follow, tag):
+                return replace(node, follow=self._lower(follow), tag=None if self._writer else tag)
+            case Repeat() | Without() | Peek() | Negate() | Tag() | Atomic():
+                item = self._lower(node.item)
+                return node if item is node.item else replace(node, item=item)
+        return node
+
+    def _all(self, items: tuple[Node, ...]) -> tuple[Node, ...]:
+        lowered = tuple(self._lower(item) for item in items)
+        return items if all(a is b for a, b in zip(lowered, items, strict=True)) else lowered
+
+    def _schema(self, text: str) -> Ref:
+        def rules(name: str) -> tuple[str, dict[str, Node]]:
+            try:
+                parsed = json.loads(text)
+            except RecursionError:
+                limit = self._limits.schema_nodes
+                raise LimitError("the schema is nested too deep", bound="schema_nodes", limit=limit) from None
+            # Any-JSON rules are the same for all schemas, so they share one set.
+            json_prefix = "schema.json" if "schema" not in self._heads else f"{name}.json"
+            return name, compile_schema(
+                parsed, name=name, options=self._options, limits=self._limits, json_prefix=json_prefix
+            )
+
+        return self._expand("schema", text, rules)
+
+    def _gbnf(self, text: str) -> Ref:
+        def rules(name: str) -> tuple[str, dict[str, Node]]:
+            return f"{name}.root", {f"{name}.{key}": _renamed(node, name) for key, node in read_gbnf(text).items()}
+
+        return self._expand("gbnf", text, rules)
+
+    def _expand(self, kind: str, text: str, rules: Callable[[str], tuple[str, dict[str, Node]]]) -> Ref:
+        """A reference to the entry of the rules for ``text``, which are added where they are new."""
+        known = self._expanded.get((kind, text))
+        if known is None:
+            number = len(self._expanded)
+            while f"{kind}{number}" in self._heads:
+                number += len(self._rules)
+            entry, added = rules(f"{kind}{number}")
+            self._added.update(added)
+            known = self._expanded[kind, text] = Ref(entry)
+        return known
+
+
+def _renamed(node: Node, prefix: str) -> Node:
+    """``node`` of a foreign grammar with its references under ``prefix``."""
+    match node:
+        case Ref(name):
+            return Ref(f"{prefix}.{name}")
+        case Sequence(items) | Choice(items):
+            return replace(node, items=tuple(_renamed(item, prefix) for item in items))
+        case Repeat(item):
+            return replace(node, item=_renamed(item, prefix))
+    return node
