@@ -12,7 +12,7 @@ from typing import Any
 from dragoman.errors import GrammarError, LimitError
 from dragoman.grammar import analysis
 from dragoman.grammar import nodes as n
-from dragoman.grammar.program import Op, Program
+from dragoman.grammar.program import ATOMIC, Op, Program
 from dragoman.grammar.utf8 import ANY, byte_sequences
 from dragoman.limits import DEFAULT, Limits
 
@@ -199,7 +199,7 @@ class _Compiler:
         return self.add(Op.REFUSE, self.guard(node.item), following)
 
     def atomic(self, node: n.Atomic, following: int) -> int:
-        return self.region("@atomic", node.item, following)
+        return self.region(ATOMIC, node.item, following)
 
     def tag(self, node: n.Tag, following: int) -> int:
         if node.resumed and self.ordered and not self.in_guard:

@@ -3,9 +3,8 @@
 Rules of this file:
 - A thread is (instruction, frame, conditions, history class). Only threads that wait at a choice or at a byte are kept
   (*kernel* threads): moves without a choice run at once, choices expand on the byte that decides them.
-- A frame is a hash-consed set of links (where to return, count, parent frame). Readers keep one link per frame,
-  writers merge the frames of threads that stand at the same instruction: behaviour is the same and ambiguous recursion
-  stays linear.
+- Frames (see :mod:`dragoman.grammar.frames`) are shared by threads that stand at the same instruction, so ambiguous
+  recursion stays linear.
 - A history class is a set of threads with the same events so far; a step says from which class each new class comes
   and which events it adds. One class means that nothing is disputed.
 - Steps are memoised in the State objects. A cursor holds States, not numbers, so a flushed memo never dangles.
@@ -14,27 +13,29 @@ Rules of this file:
 from __future__ import annotations
 
 import threading
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from dragoman.errors import LimitError
 from dragoman.grammar import guards as g
+from dragoman.grammar.frames import Frame, Frames, passes
 from dragoman.grammar.program import Op, Program
 from dragoman.limits import DEFAULT, Limits
 
 # kind (0 opened, 1 closed), tag, offset (0: before the byte of this step, 1: after it)
 Move = tuple[int, str, int]
 ClassMove = tuple[int, tuple[Move, ...]]
-Thread = tuple[int, "Frame", int, int]
+Thread = tuple[int, Frame, int, int]
+Arrival = tuple[Thread, tuple[Move, ...], tuple[str, ...]]  # a thread, the events and the commits on its way
+T = TypeVar("T")
 
 
-class Frame:
-    """Where a rule returns to: links (return instruction, count, parent). Interned: compare by identity."""
+class _Shared(Exception):
+    """A shared frame is about to be left while other threads are still inside: it has to be taken apart first."""
 
-    __slots__ = ("depth", "links")
-
-    def __init__(self, links: tuple[tuple[int, int, Frame | None], ...], depth: int) -> None:
-        self.links = links
-        self.depth = depth
+    def __init__(self, frame: Frame) -> None:
+        super().__init__()
+        self.frame = frame
 
 
 class State:
@@ -69,15 +70,14 @@ class Machine:
         self.limits = limits
         self.lock: Final = threading.RLock()
         self.guards = g.Guards(program)
-        self.root = Frame((), 0)
+        self.frames = Frames(limits)
         self.flushes = 0
         self._numbers = 0
         self._reset()
 
     def _reset(self) -> None:
         self._states: dict[tuple[Thread, ...], State] = {}
-        self._frames: dict[tuple[tuple[int, int, Frame | None], ...], Frame] = {}
-        self._merges: dict[tuple[Frame, Frame], Frame] = {}
+        self.frames.reset()
         self._starts: dict[str, State] = {}
 
     @classmethod
@@ -96,7 +96,7 @@ class Machine:
         with self.lock:
             state = self._starts.get(name)
             if state is None:
-                seed: Thread = (self.program.entries[name], self.root, 0, 0)
+                seed: Thread = (self.program.entries[name], self.frames.root, 0, 0)
                 settled = self._run_on(seed, (), 1)
                 threads = [] if settled is None else [settled[0]]
                 # Events of moves that need no byte stay with the first step: the start has one class and no history.
@@ -128,7 +128,7 @@ class Machine:
     def waits(self, state: State) -> set[int]:
         """The consuming instructions that some thread of ``state`` waits at."""
         with self.lock:
-            return self._closure(state)[0]
+            return self._exact(state, self._closure)[0]
 
     # -- making states ---------------------------------------------------------------------------------------------
 
@@ -143,20 +143,8 @@ class Machine:
             state = self._states[key] = State(key, classes, self._numbers)
         return state
 
-    def _frame(self, links: tuple[tuple[int, int, Frame | None], ...]) -> Frame:
-        frame = self._frames.get(links)
-        if frame is None:
-            depth = 1 + max((parent.depth for _, _, parent in links if parent is not None), default=0)
-            if depth > self.limits.machine_depth:
-                raise LimitError("nested too deep", bound="machine_depth", limit=self.limits.machine_depth)
-            frame = self._frames[links] = Frame(links, depth)
-        return frame
-
-    def _push(self, at: int, count: int, parent: Frame) -> Frame:
-        return self._frame(((at, count, parent),))
-
     def _step(self, state: State, symbol: int) -> tuple[State, tuple[ClassMove, ...] | None, tuple[str, ...]]:
-        arrived = self._consume(state, symbol)
+        arrived = self._exact(state, lambda threads, leave: self._consume(threads, symbol, leave))
         commits: tuple[str, ...] = ()
         if any(item[2] for item in arrived):
             arrived = [item for item in arrived if item[2]]
@@ -166,69 +154,78 @@ class Machine:
             commits = tuple(labels)
         if not self.program.ordered:
             return self._state(self._merged(arrived), 1), None, commits
-        return (*self._classed(arrived), commits)
+        return (*self._classed(arrived, state.classes), commits)
 
-    def _classed(
-        self, arrived: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]
-    ) -> tuple[State, tuple[ClassMove, ...] | None]:
+    def _classed(self, arrived: list[Arrival], before: int) -> tuple[State, tuple[ClassMove, ...] | None]:
         threads: dict[tuple[int, Frame, int], int] = {}
         classes: dict[ClassMove, int] = {}
         for (at, frame, guard, old), events, _ in arrived:
             if (at, frame, guard) not in threads:
                 threads[at, frame, guard] = classes.setdefault((old, events), len(classes))
-        state = self._state([(*key, number) for key, number in threads.items()], len(classes))
+        state = self._state(self._joined((*key, number) for key, number in threads.items()), len(classes))
         moves: tuple[ClassMove, ...] | None = tuple(classes)
-        if moves == ((0, ()),):
+        if moves == ((0, ()),) and before == 1:
             moves = None
         return state, moves
 
-    def _merged(self, arrived: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]) -> list[Thread]:
+    def _joined(self, threads: Iterable[Thread]) -> list[Thread]:
+        """Neighbours that differ in their frames only become one thread."""
+        out: list[Thread] = []
+        for at, frame, guard, old in threads:
+            if out and out[-1][0] == at and out[-1][2:] == (guard, old):
+                out[-1] = (at, self.frames.join(out[-1][1], frame), guard, old)
+            else:
+                out.append((at, frame, guard, old))
+        return out
+
+    def _parted(self, threads: tuple[Thread, ...], shared: Frame) -> tuple[Thread, ...]:
+        """The threads with ``shared`` taken apart: all of them for its first link, then all for the next."""
+        inside = [passes(thread[1], shared) for thread in threads]
+        first, last = inside.index(True), len(inside) - inside[::-1].index(True)
+        copies = [self.frames.split(thread[1], shared) for thread in threads[first:last]]
+        group = [
+            (thread[0], copy[i], *thread[2:])
+            for i in range(len(shared.links))
+            for thread, copy in zip(threads[first:last], copies, strict=True)
+        ]
+        return (*threads[:first], *dict.fromkeys(group), *threads[last:])
+
+    def _merged(self, arrived: list[Arrival]) -> list[Thread]:
         frames: dict[tuple[int, int], Frame] = {}
         for (at, frame, guard, _), _, _ in arrived:
             known = frames.get((at, guard))
-            frames[at, guard] = frame if known is None else self._merge(known, frame)
+            frames[at, guard] = frame if known is None else self.frames.merge(known, frame)
         return sorted(
             ((at, frame, guard, 0) for (at, guard), frame in frames.items()), key=lambda thread: (thread[0], thread[2])
         )
 
-    def _merge(self, a: Frame, b: Frame) -> Frame:
-        """One frame that returns to wherever ``a`` or ``b`` does."""
-        if a is b:
-            return a
-        # Children before parents, without recursion: nesting may be thousands deep.
-        stack = [(a, b)]
-        while stack:
-            left, right = stack[-1]
-            if left is right or (left, right) in self._merges:
-                stack.pop()
-                continue
-            links: dict[tuple[int, int], Frame | None] = {(at, k): parent for at, k, parent in left.links}
-            missing = False
-            for at, k, parent in right.links:
-                known = links.get((at, k), parent)
-                if known is not parent and known is not None and parent is not None:
-                    merged = self._merges.get((known, parent))
-                    if merged is None:
-                        stack.append((known, parent))
-                        missing = True
-                    links[at, k] = merged
-                else:
-                    links[at, k] = parent
-            if not missing:
-                ordered = sorted(((at, k, parent) for (at, k), parent in links.items()), key=lambda link: link[:2])
-                self._merges[left, right] = self._frame(tuple(ordered))
-                stack.pop()
-        return self._merges[a, b]
+    def _exact(self, state: State, explore: Callable[[tuple[Thread, ...], frozenset[Frame]], T]) -> T:
+        """``explore`` the threads; where that would mix up priorities, again with the shared frame taken apart."""
+        threads = state.threads
+        while True:
+            try:
+                return explore(threads, self._leavable(threads))
+            except _Shared as shared:
+                threads = self._parted(threads, shared.frame)
 
-    def _consume(self, state: State, symbol: int) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
-        """Every way of ``state`` to consume ``symbol``, best first, each with the events and commits on its way."""
+    def _leavable(self, threads: tuple[Thread, ...]) -> frozenset[Frame]:
+        """Shared frames that may be left as they are: their only thread leaves at once, with no choice before."""
+        if not self.program.ordered:
+            return frozenset()
+        ready = [
+            (i, t[1]) for i, t in enumerate(threads) if len(t[1].links) > 1 and self.program.code[t[0]][0] in _FORKS
+        ]
+        return frozenset(
+            frame for i, frame in ready if not any(passes(t[1], frame) for j, t in enumerate(threads) if j != i)
+        )
+
+    def _consume(self, threads: tuple[Thread, ...], symbol: int, leavable: frozenset[Frame]) -> list[Arrival]:
+        """Every way of ``threads`` to consume ``symbol``, best first, each with the events and commits on its way."""
         code = self.program.code
         live = self.program.live
-        out: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = []
+        out: list[Arrival] = []
         seen: set[tuple[int, Frame, int, bool]] = set()
-        stack: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = [
-            (thread, (), ()) for thread in reversed(state.threads)
-        ]
+        stack: list[Arrival] = [(thread, (), ()) for thread in reversed(threads)]
         while stack:
             thread, events, commits = stack.pop()
             at, frame, guard, old = thread
@@ -251,12 +248,17 @@ class Machine:
                                     limit=self.limits.machine_threads,
                                 )
                 continue
+            self._check_shared(op, frame, leavable)
             stack.extend(reversed(self._branches(thread, events, 0, commits)))
         return out
 
+    def _check_shared(self, op: int, frame: Frame, leavable: frozenset[Frame]) -> None:
+        if len(frame.links) > 1 and self.program.ordered and op in _LEAVES and frame not in leavable:
+            raise _Shared(frame)
+
     def _branches(
         self, thread: Thread, events: tuple[Move, ...], offset: int, commits: tuple[str, ...]
-    ) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
+    ) -> list[Arrival]:
         """Where a thread may go without consuming, best first."""
         at, frame, guard, old = thread
         op, argument, following = self.program.code[at]
@@ -267,9 +269,7 @@ class Machine:
         if op == Op.PERM:
             return self._permute(thread, events, commits)
         if op == Op.RETURN:
-            return [
-                ((back, parent, guard, old), events, commits) for back, _, parent in frame.links if parent is not None
-            ]
+            return [((back, parent, guard, old), events, commits) for back, _, parent in frame.links]
         if op == Op.AGAIN:
             return [
                 ((following, self._recount(frame, k, k + argument), guard, old), events, commits)
@@ -280,20 +280,17 @@ class Machine:
 
     def _recount(self, frame: Frame, old: int, new: int) -> Frame:
         links = tuple((at, new, parent) for at, k, parent in frame.links if k == old)
-        return self._frame(links)
+        return self.frames.of(links)
 
-    def _loop(
-        self, thread: Thread, events: tuple[Move, ...], commits: tuple[str, ...]
-    ) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
+    def _loop(self, thread: Thread, events: tuple[Move, ...], commits: tuple[str, ...]) -> list[Arrival]:
         at, frame, guard, old = thread
         least, most, body, leave, lazy = self.program.code[at][1]
-        out: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = []
+        out: list[Arrival] = []
         for link in frame.links:
             _, k, parent = link
-            assert parent is not None
             if most is None and k > least:  # past the minimum nothing is counted: the number of states stays finite
                 k = least
-            again = ((body, self._frame(((at, k, parent),)), guard, old), events, commits)
+            again = ((body, self.frames.of(((at, k, parent),)), guard, old), events, commits)
             done = ((leave, parent, guard, old), events, commits)
             ways = [done, again] if lazy else [again, done]
             if k < least:
@@ -303,18 +300,15 @@ class Machine:
             out.extend(ways)
         return out
 
-    def _permute(
-        self, thread: Thread, events: tuple[Move, ...], commits: tuple[str, ...]
-    ) -> list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]]:
+    def _permute(self, thread: Thread, events: tuple[Move, ...], commits: tuple[str, ...]) -> list[Arrival]:
         at, frame, guard, old = thread
         first, later, required, leave = self.program.code[at][1]
-        out: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = []
+        out: list[Arrival] = []
         for _, used, parent in frame.links:
-            assert parent is not None
             entries = later if used else first
             for i, entry in enumerate(entries):
                 if not used >> i & 1:
-                    marked = self._frame(((at, used | 1 << i, parent),))
+                    marked = self.frames.of(((at, used | 1 << i, parent),))
                     out.append(((entry, marked, guard, old), events, commits))
             if used & required == required:
                 out.append(((leave, parent, guard, old), events, commits))
@@ -322,19 +316,19 @@ class Machine:
 
     def _simple(
         self, thread: Thread, events: tuple[Move, ...], offset: int, commits: tuple[str, ...]
-    ) -> tuple[Thread, tuple[Move, ...], tuple[str, ...]] | None:
+    ) -> Arrival | None:
         """One move that leaves no choice; None: the thread dies."""
         at, frame, guard, old = thread
         op, argument, following = self.program.code[at]
         if op == Op.CALL:
-            return (argument, self._push(following, 0, frame), guard, old), events, commits
+            return (argument, self.frames.push(following, 0, frame), guard, old), events, commits
         if op == Op.OPEN or op == Op.CLOSE:
             event = (0 if op == Op.OPEN else 1, argument, offset)
             return (following, frame, guard, old), (*events, event), commits
         if op == Op.COMMIT:
             return (following, frame, guard, old), events, (*commits, argument)
         if op == Op.COUNT or op == Op.MARK:
-            return (following, self._push(following, 0, frame), guard, old), events, commits
+            return (following, self.frames.push(following, 0, frame), guard, old), events, commits
         if op in _ENTERS:
             guard = self.guards.enter(guard, _ENTERS[op], argument)
         elif op == Op.LEAVE or op == Op.DROP:
@@ -345,7 +339,7 @@ class Machine:
 
     def _run_on(
         self, thread: Thread, events: tuple[Move, ...], offset: int, commits: tuple[str, ...] = ()
-    ) -> tuple[Thread, tuple[Move, ...], tuple[str, ...]] | None:
+    ) -> Arrival | None:
         """Follow ``thread`` while there is no choice; None where it dies."""
         code = self.program.code
         while True:
@@ -361,17 +355,17 @@ class Machine:
             thread, events, commits = ways[0]
 
     def _accept(self, state: State) -> tuple[int, tuple[Move, ...]] | bool:
-        best = self._closure(state)[1]
+        best = self._exact(state, self._closure)[1]
         return False if best is None else best
 
-    def _closure(self, state: State) -> tuple[set[int], tuple[int, tuple[Move, ...]] | None]:
+    def _closure(
+        self, threads: tuple[Thread, ...], leavable: frozenset[Frame]
+    ) -> tuple[set[int], tuple[int, tuple[Move, ...]] | None]:
         """What is reachable without consuming: the consuming instructions, and the best complete thread."""
         code = self.program.code
         waits: set[int] = set()
         best: tuple[int, tuple[Move, ...]] | None = None
-        stack: list[tuple[Thread, tuple[Move, ...], tuple[str, ...]]] = [
-            (thread, (), ()) for thread in reversed(state.threads)
-        ]
+        stack: list[Arrival] = [(thread, (), ()) for thread in reversed(threads)]
         seen: set[tuple[int, Frame, int]] = set()
         while stack:
             thread, events, commits = stack.pop()
@@ -387,6 +381,7 @@ class Machine:
                 if self.program.live[at]:
                     waits.add(at)
             else:
+                self._check_shared(op, frame, leavable)
                 stack.extend(reversed(self._branches(thread, events, 0, commits)))
         return waits, best
 
@@ -399,4 +394,5 @@ _ENTERS: dict[int, int] = {
 }
 _WAITS = frozenset({Op.BYTES, Op.SYMBOL, Op.SPLIT, Op.ACCEPT, Op.MATCH})
 _FORKS = frozenset({Op.RETURN, Op.AGAIN})
+_LEAVES = frozenset({Op.RETURN, Op.AGAIN, Op.LOOP, Op.PERM})
 _MAKING = threading.Lock()

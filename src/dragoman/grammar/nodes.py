@@ -48,7 +48,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``item`` min to max times (None: unbounded). Greedy: more is better, unless ``lazy``. A nullable item is refused."""
+    """``item`` min to max times (None: unbounded); more is better, unless ``lazy``. A nullable item is refused."""
 
     item: Node
     min: int = 0
@@ -106,7 +106,7 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Nothing consumed; threads that pass a commit in a step silence those that pass none. ``label``: recovery point."""
+    """Nothing consumed; threads that pass a commit in a step silence those that do not. ``label``: recovery point."""
 
     label: str
 
@@ -132,7 +132,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """Each item at most once (exactly once where its flag in ``required`` is set), in any order, ``separator`` between two."""
+    """Each item at most once (exactly once where ``required`` says so), in any order, ``separator`` between two."""
 
     items: tuple[Node, ...]
     required: tuple[bool, ...]

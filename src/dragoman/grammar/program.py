@@ -36,6 +36,9 @@ from typing import Any
 
 from dragoman.grammar.nodes import Recovery
 
+# The tag of the brackets around an atomic region: they steer delivery and are no events.
+ATOMIC = "@atomic"
+
 
 class Op(IntEnum):
     BYTES = 0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dragoman.errors import LimitError
 from dragoman.events import Closed, Event, Opened, Text
 from dragoman.grammar.machine import ClassMove, Machine, Move, State
-from dragoman.grammar.program import Program
+from dragoman.grammar.program import ATOMIC, Program
 
 # Runs of bytes that change nothing are skipped by a compiled pattern once this many such bytes are known.
 _SKIP_FROM = 8
@@ -45,14 +45,16 @@ class Run:
         self.state: State = self.machine.start(rule)
         self.position = position
         self.path: list[str] = list(path)
+        self._depth = len(self.path)  # the same for what has settled but may be held
         self.label: str | None = None
         self.label_position = position
         self.limit: LimitError | None = None
-        self._root = _Node(None, 0, "", position)
-        self._histories: list[_Node] = [self._root]
+        self._histories: list[_Node] = [_Node(None, 0, "", position)]
+        self._settled = 0  # depth of the last event that was taken
         self._pending = bytearray()  # bytes from _taken on
         self._taken = position
         self._held: list[Event] = []  # events inside an open atomic region
+        self._released: list[Event] = []  # events before it that the same call still has to give
         self._atomic = 0
 
     @property
@@ -157,76 +159,86 @@ class Run:
         """The events that have settled since the last call, in order."""
         out: list[Event] = []
         settled, until = self._agreement()
-        for node in self._since_root(settled):
+        for node in settled:
             self._text(node.position, out)
-            if node.closes:
+            if node.tag == ATOMIC:
+                self._bracket(node, out)
+            elif node.closes:
                 out.append(Closed(node.tag, node.position))
-                self.path.pop()
+                self._depth -= 1
             else:
                 out.append(Opened(node.tag, node.position))
-                self.path.append(node.tag)
-        self._root = settled
+                self._depth += 1
+        self._settled += len(settled)
+        if len(self._histories) == 1:
+            self._histories[0].parent = None
         self._text(until, out)
-        return self._released(out)
+        released, self._released = self._released, []
+        if self._atomic:
+            self._held += out
+        else:
+            released += out
+        for event in released:
+            if isinstance(event, Opened):
+                self.path.append(event.tag)
+            elif isinstance(event, Closed):
+                self.path.pop()
+        return released
 
-    def _since_root(self, node: _Node) -> list[_Node]:
+    def _unsettled(self, node: _Node) -> list[_Node]:
+        """The events of a history that were not taken yet, in order."""
         nodes: list[_Node] = []
-        while node is not self._root:
+        while node.depth > self._settled:
             nodes.append(node)
             assert node.parent is not None
             node = node.parent
         nodes.reverse()
         return nodes
 
-    def _agreement(self) -> tuple[_Node, int]:
-        """The last event on which all histories agree, and the byte up to which nobody disputes what follows it."""
-        first, *others = self._histories
-        if not others:
-            return first, self.position
-        common = first
+    def _agreement(self) -> tuple[list[_Node], int]:
+        """The events on which all histories agree, and the byte up to which nobody disputes what follows them.
+
+        Histories are compared by what they tell, not by identity: the same event may be noted right after one byte on
+        one way and in front of the next byte on another.
+        """
+        first, *others = (self._unsettled(node) for node in self._histories)
+        common = len(first)
         for other in others:
-            common = _common(common, other)
+            common = _agreed(first, other, common)
         until = self.position
-        for node in self._histories:
-            while node is not common:
-                if node.depth == common.depth + 1:
-                    until = min(until, node.position)
-                assert node.parent is not None
-                node = node.parent
-        return common, until
+        for history in (first, *others):
+            if len(history) > common:
+                until = min(until, history[common].position)
+        return first[:common], until
 
     def _text(self, until: int, out: list[Event]) -> None:
         count = until - self._taken
         if count <= 0:
             return
-        if self.path:
+        if self._depth:
             out.append(Text(bytes(self._pending[:count]), self._taken))
         del self._pending[:count]
         self._taken = until
 
-    def _released(self, events: list[Event]) -> list[Event]:
-        """Hold what belongs to an atomic region that is still open; its own brackets vanish."""
-        out: list[Event] = []
-        for event in events:
-            if isinstance(event, Opened | Closed) and event.tag == "@atomic":
-                self._atomic += 1 if isinstance(event, Opened) else -1
-                if not self._atomic:
-                    out.extend(self._held)
-                    self._held = []
-            elif self._atomic:
-                self._held.append(event)
-            else:
-                out.append(event)
-        return out
+    def _bracket(self, node: _Node, out: list[Event]) -> None:
+        """An atomic region begins or ends: what is inside waits for its end, its brackets are no events."""
+        if not node.closes:
+            if not self._atomic:
+                self._released += out
+                out.clear()
+            self._atomic += 1
+            return
+        self._atomic -= 1
+        if not self._atomic:
+            out[:] = [*self._held, *out]
+            self._held = []
 
 
-def _common(a: _Node, b: _Node) -> _Node:
-    """The last common node of two histories."""
-    while a is not b:
-        if a.depth >= b.depth:
-            assert a.parent is not None
-            a = a.parent
-        else:
-            assert b.parent is not None
-            b = b.parent
-    return a
+def _agreed(a: list[_Node], b: list[_Node], most: int) -> int:
+    """How many events two histories share, ``most`` at the most."""
+    most = min(most, len(b))
+    for i in range(most):
+        one, other = a[i], b[i]
+        if one is not other and (one.position, one.closes, one.tag) != (other.position, other.closes, other.tag):
+            return i
+    return most
