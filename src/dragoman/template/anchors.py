@@ -60,6 +60,9 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
         # Something is appended to every conversation, whoever spoke last; it belongs to no turn.
         trailer = closed[len(common_prefix([closed, histories[0]])) :]
         opened = closed[: len(closed) - len(trailer)] + opened[len(closed) :]
+    if opened is not None and opened != closed and not _headed(histories[-1:], closed, opened):
+        # A turn of calls that the history writes without the header that all others have.
+        histories = [text for text in histories if _headed([text], closed, opened)] or histories
     samples = histories + ([opened] if opened is not None and opened != closed else [])
     generations = _generations(prober, rung, opened or "", scan)
     lead = _lead(samples, histories, opened, generations)
@@ -80,6 +83,13 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
         trailer=trailer,
         history=bool(histories),
     )
+
+
+def _headed(histories: list[str], closed: str | None, opened: str) -> bool:
+    """True: each history goes on after the user's turn with a marker, or word, that the generation prompt writes too."""
+    close = closed or ""
+    start = opened.removeprefix(close).strip()
+    return all(common_prefix([start, text.removeprefix(close).strip()]).strip() for text in histories)
 
 
 def _loose_lead(histories: list[str], closed: str, opened: str) -> str:
@@ -128,7 +138,7 @@ def _without_reasoning(lead: str, histories: list[str]) -> str:
     for begin in begins:
         if lead[:at].rstrip().endswith(begin):
             return lead[: lead.rindex(begin, 0, at)]
-    if begins and found[-1].startswith(("</", "[/", "<|/")):
+    if begins and found[-1].startswith(("</", "[/", "<|/")) and not any(begin in lead for begin in begins):
         return lead[:at]
     for text in histories:
         before = text[len(lead) :].split(FIRST.content)[0].split(FIRST.calls[0].name)[0]

@@ -124,7 +124,7 @@ def _styles(
         pass  # a template may refuse what it never expected; such values are unknown
     elif refused:
         raise NotLearned(f"values of type {', '.join(refused)} are not written as strings are")
-    middles = {kind: middle for kind in written}
+    middles = dict.fromkeys(written, middle)
     if not all(text.startswith(middle) for text in written.values()):
         at = middle.find("string")
         if at < 0:

@@ -31,7 +31,7 @@ def common_prefix(texts: Iterable[str]) -> str:
     if not lists:
         return ""
     count = 0
-    for column in zip(*lists):
+    for column in zip(*lists, strict=False):
         if any(atom != column[0] for atom in column):
             break
         count += 1
@@ -44,7 +44,7 @@ def common_suffix(texts: Iterable[str]) -> str:
     if not lists:
         return ""
     count = 0
-    for column in zip(*lists):
+    for column in zip(*lists, strict=False):
         if any(atom != column[0] for atom in column):
             break
         count += 1

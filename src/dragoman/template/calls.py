@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dragoman.template.anchors import Anchors
 from dragoman.template.arguments import Arguments, NotLearned, learn_arguments
-from dragoman.template.atoms import common_prefix, common_suffix, first_marker
+from dragoman.template.atoms import common_prefix, common_suffix, first_marker, tags
 from dragoman.template.json_object import merged
 from dragoman.template.probe import Prober, Rung, Said
 from dragoman.template.profile import JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
@@ -65,11 +65,12 @@ class Learned:
 class CallLearner:
     """Compares renderings of one template, all made on one rung."""
 
-    def __init__(self, prober: Prober, rung: Rung, anchors: Anchors, empty_block: str) -> None:
+    def __init__(self, prober: Prober, rung: Rung, anchors: Anchors, empty_block: str, tool_start: str) -> None:
         self._prober = prober
         self._rung = rung
         self._anchors = anchors
         self._empty_block = empty_block
+        self._tool_start = tool_start
 
     def body(
         self,
@@ -105,7 +106,10 @@ class CallLearner:
             return text[:found] if found >= 0 else text
         if end.strip():
             tail = common_suffix([end, text[at:]])
-            return text[: len(text) - len(tail)] if tail.strip() else text
+            if tail.strip():
+                return text[: len(text) - len(tail)]
+            found = text.find(end.strip(), at)
+            return text[:found] if found >= 0 else text
         return text
 
     def learn(self) -> Learned:
@@ -161,14 +165,19 @@ class CallLearner:
         return Outer(two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :])
 
     def _end_apart(self, outer: Outer, parallel: bool) -> tuple[Outer, str]:
-        """Where text and calls end in different markers, the last marker after a call is the end of its turn."""
+        """Where text and calls end in different markers, the last marker after a call is the end of its turn.
+
+        Not so where results follow in the same turn, without a marker that starts a new one.
+        """
+        if not tags(self._tool_start) or not self._tool_start.strip().startswith(tags(self._tool_start)[0]):
+            return outer, ""
         end = self._anchors.text_end
         field = "section_close" if parallel else "close"
         closing = outer.section_close if parallel else outer.close
         if not (end.strip() and self._anchors.end_after_last) or not closing.strip() or self._rung.tail != "none":
             return outer, ""
         text = self._prober.after_user(Said(None, FIRST.calls if parallel else FIRST.calls[:1]), self._rung)
-        if text is None or common_suffix([end, text]).strip():
+        if text is None or end.strip() in self._anchors.body(text):
             return outer, ""
         last = closing.rstrip()
         at = max(last.rfind("<"), last.rfind("["))
@@ -228,11 +237,9 @@ class CallLearner:
         if with_text is None or FIRST.content not in with_text.before:
             return False, ""
         before = with_text.before[with_text.before.rindex(FIRST.content) + len(FIRST.content) :]
-        shared = common_suffix([before, one.before])
-        if not before.endswith(one.before.lstrip()):
-            return True, before[: len(before) - len(shared)]
-        layout = before[: len(before) - len(one.before.lstrip())]
-        return True, layout
+        own = one.before if before.endswith(one.before) else one.before.lstrip()
+        shared = own if before.endswith(own) else common_suffix([before, one.before])
+        return True, before[: len(before) - len(shared)]
 
     def _id_length(self, ids: bool) -> int | None:
         call = replace(FIRST.calls[0], id=_LONG_ID)

@@ -43,6 +43,8 @@ def climb(prober: Prober, most: int = 96, variables: tuple[tuple[str, Any], ...]
     flawed: tuple[Rung, str] | None = None
     rendered = tried = 0
     for rung in itertools.islice(rungs(), most):
+        if flawed is not None and rung.tail != "none":
+            continue  # what a tool result repeats of its call would pass for the call
         tried += 1
         rung = replace(rung, variables=variables)
         text = prober.after_user(Said(calls=FIRST.calls[:1]), rung)

@@ -15,8 +15,9 @@ from dragoman.template.profile import ContentMode, Evidence, Profile, ReasoningM
 from dragoman.template.reasoning import ReasoningLearner, Spoken
 from dragoman.template.scan import Scan, scan
 
-
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
+
+_EXPECTED_VARIABLES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
         end = closing(prober, plain, starts.get("user", ""))
         anchors = replace(anchors, text_end=end, end_after_last=False)
     spoken = ReasoningLearner(prober, plain, climbed.rung, anchors, facts).learn()
-    tools = _learn_tools(prober, climbed, anchors, spoken, facts)
+    tools = _learn_tools(prober, climbed, anchors, spoken, facts, starts.get("tool", ""))
     end = anchors.text_end[len(spoken.content.close.written) :] if spoken.content.close else anchors.text_end
     stops = end_of_turn(end, starts, template.eos_token)
     learned = tools.learned
@@ -66,13 +67,16 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
 
 
 def _climb(prober: Prober, facts: Scan) -> Climb:
-    """The ladder; where all is refused for want of a variable that the template expects, once more with it empty."""
-    climbed = climb(prober)
-    missing = _UNDEFINED.search(climbed.failure or "")
-    if missing is None or missing.group(1) not in facts.variables:
-        return climbed
-    again = climb(prober, variables=((missing.group(1), ""),))
-    return again if again.rung is not None else climbed
+    """The ladder; where all is refused for want of a variable that the template expects, again with it empty."""
+    first = climbed = climb(prober)
+    given: dict[str, str] = {}
+    for _ in range(_EXPECTED_VARIABLES):
+        missing = _UNDEFINED.search(climbed.failure or "")
+        if missing is None or missing.group(1) not in facts.variables:
+            break
+        given[missing.group(1)] = ""
+        climbed = climb(prober, variables=tuple(given.items()))
+    return climbed if climbed.rung is not None else first
 
 
 def _silence(facts: Scan) -> str:
@@ -80,7 +84,9 @@ def _silence(facts: Scan) -> str:
     return "nothing renders" if "tools" in facts.names else "knows no tools"
 
 
-def _learn_tools(prober: Prober, climbed: Climb, anchors: Anchors, spoken: Spoken, facts: Scan) -> _Tools:
+def _learn_tools(
+    prober: Prober, climbed: Climb, anchors: Anchors, spoken: Spoken, facts: Scan, tool_start: str
+) -> _Tools:
     if climbed.rung is None:
         # Nothing was refused but no call was written: the generic dialect can be used as with no tools at all.
         silent = climbed.failure in ("knows no tools", "nothing renders")
@@ -89,7 +95,7 @@ def _learn_tools(prober: Prober, climbed: Climb, anchors: Anchors, spoken: Spoke
     if climbed.flaw is not None:
         return _Tools(None, climbed.flaw, False)
     try:
-        return _Tools(CallLearner(prober, climbed.rung, anchors, spoken.empty_block).learn(), None, False)
+        return _Tools(CallLearner(prober, climbed.rung, anchors, spoken.empty_block, tool_start).learn(), None, False)
     except NotLearned as error:
         return _Tools(None, str(error), False)
 

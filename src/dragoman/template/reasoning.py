@@ -113,9 +113,11 @@ class ReasoningLearner:
             empty = before[: len(before) - len(wrapper)]
         beyond_calls = {"last", "old"} & found.keys() or any(opened.strip() in rest for _, rest in self._openings())
         mode = ReasoningMode.TAGGED if beyond_calls else ReasoningMode.TOOLS_ONLY
+        if not empty and "with_calls" in found:
+            empty = self._empty_beside_calls(opened, closed, variables)
         if not opened.strip() and not closed.strip():
             mode = ReasoningMode.UNKNOWN
-        elif self._preopened(opened, closed):
+        elif not opened.strip() or self._preopened(opened, closed):
             mode = ReasoningMode.PREOPENED
         switches = self._switches(opened, closed, variables)
         profile = ReasoningProfile(
@@ -145,10 +147,23 @@ class ReasoningLearner:
             if name != "with_calls" and FIRST.content in text[:at]:
                 return self._after_content(text[:at], rest)
             if name == "with_calls":
+                for closer in closers(text[:at]):
+                    if rest.lstrip().startswith(closer):
+                        end = rest.index(closer) + len(closer)
+                        return text[:at], rest[: end + len(rest[end:]) - len(rest[end:].lstrip())]
                 bare = self._turn(Place(name, "none", True), {}, variables, None)
                 shared = common_suffix([rest, bare]) if bare is not None else ""
                 return text[:at], rest[: len(rest) - len(shared)]
         return "", ""
+
+    def _empty_beside_calls(self, opened: str, closed: str, variables: dict[str, Any]) -> str:
+        """The reasoning markers that a turn of calls starts with although there is no reasoning."""
+        bare = self._turn(_PLACES[1], {}, variables, None)
+        if bare is None or not closed.strip() or closed.strip() not in bare:
+            return ""
+        end = bare.index(closed.strip()) + len(closed.strip())
+        inside = bare[:end].replace(opened.strip(), "", 1) if opened.strip() else bare[:end]
+        return bare[:end] if inside.strip() == closed.strip() else ""
 
     def _after_content(self, before: str, rest: str) -> tuple[str, str]:
         """Reasoning that stands after the answer."""
@@ -161,6 +176,8 @@ class ReasoningLearner:
     def _openings(self) -> Iterator[tuple[str, str]]:
         """(variable setting, what the generation prompt adds to the assistant's header)."""
         header = self._anchors.header.lstrip()
+        if not header:
+            return  # the generation prompt is the header
         prompts = {"": self._anchors.generation_prompt, **self._anchors.generations}
         for setting, text in prompts.items():
             core = text if text.startswith(self._anchors.header) else text.lstrip()
@@ -193,7 +210,7 @@ class ReasoningLearner:
 
     def _inline(self, before: str) -> Spoken:
         """Reasoning that has no key of its own: tagged text in the content, or only a prompt that opens it."""
-        opened, closed, why = self._pair()
+        opened, closed, why = self._pair(before)
         if not closed:
             return Spoken(ReasoningProfile(), self._content(before, True), (), "", "no key for reasoning is rendered")
         shown = f"{opened}{FIRST.reasoning}{closed}{FIRST.content}"
@@ -202,6 +219,7 @@ class ReasoningLearner:
             (rest for setting, rest in self._openings() if self._opens(setting, rest, opened, closed)), None
         )
         empty = before if closed in before else ""
+        wrapper = "" if empty or before.strip() == opened else before
         switches = self._switches(opened, closed, {})
         profile = ReasoningProfile(
             mode=ReasoningMode.PREOPENED if preopened is not None else ReasoningMode.TAGGED,
@@ -214,12 +232,12 @@ class ReasoningLearner:
             switch=switches[0] if switches else None,
             empty_block=empty,
         )
-        return Spoken(profile, self._content(before if not empty else "", True), switches, empty, why)
+        return Spoken(profile, self._content(wrapper, True), switches, empty, why)
 
     def _opens(self, setting: str, rest: str, opened: str, closed: str) -> bool:
         return (not setting or setting.endswith("=True")) and rest.strip() == opened and closed not in rest
 
-    def _pair(self) -> tuple[str, str, str]:
+    def _pair(self, before: str) -> tuple[str, str, str]:
         """(opener, closer, why) of reasoning, from the generation prompt or the texts that the template looks for."""
         for setting, rest in self._openings():
             for opened in tags(rest)[:1]:
@@ -231,12 +249,11 @@ class ReasoningLearner:
                         return whole if len(tags(whole)) == 1 and len(whole) < 60 else opened, closed, why
         for closed in self._scan.text_tests:
             for opened in openers(closed):
-                if self._scan.writes(opened) or any(hint in closed.lower() for hint in _HINTS):
-                    return opened, closed, f"the template looks for {closed!r} in texts"
-        for setting, rest in self._openings():
+                return opened, closed, f"the template looks for {closed!r} in texts"
+        for _, rest in self._openings():
             core = rest.strip()
-            if tags(core)[:1] == [core] and not setting and (ends := closers(core)):
-                return core, ends[0], f"the generation prompt opens {core!r}; its closer is only guessed"
+            if tags(core) == [core] == [before.strip()] and (ends := closers(core)):
+                return core, ends[0], f"prompt and history write {core!r} before an answer; its closer is only guessed"
         return "", "", ""
 
     # Content.

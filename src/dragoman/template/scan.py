@@ -16,9 +16,18 @@ from dragoman.template.environment import ENVIRONMENT
 
 # Names that every rendering gives; what else a template reads from outside is a switch or a setting of its own.
 _GIVEN = frozenset(
-    "messages tools add_generation_prompt bos_token eos_token raise_exception strftime_now documents namespace range".split()
+    (
+        "messages",
+        "tools",
+        "add_generation_prompt",
+        "bos_token",
+        "eos_token",
+        "raise_exception",
+        "strftime_now",
+        "documents",
+    )
 )
-_TEXT_TESTS = frozenset("split rsplit partition rpartition find index rfind startswith endswith replace count".split())
+_TEXT_TESTS = frozenset(("split", "rsplit", "partition", "rpartition", "find", "index", "rfind"))
 
 
 @dataclass(frozen=True, slots=True)

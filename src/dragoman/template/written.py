@@ -80,8 +80,8 @@ def _read_call(text: str, start: int, limit: int, call: ProbeCall) -> CallText |
         for number, (key, value) in enumerate(call.arguments):
             rest += [(Slot.KEY, key, number), (Slot.VALUE, str(value), number)]
     for slot, word, number in rest:
-        for place in _outside(text, word, start, limit, found):
-            marks.append(Mark(slot, place, place + len(word), number))
+        places = _outside(text, word, start, limit, found)
+        marks += [Mark(slot, place, place + len(word), number) for place in places]
     marks.sort(key=lambda mark: mark.start)
     slots = [mark.slot for mark in marks]
     if Slot.NAME not in slots and Slot.OBJECT not in slots:
