@@ -87,7 +87,7 @@ def type_name(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, (int, float)):
-        return "integer" if value == int(value) else "number"
+        return "integer" if isinstance(value, int) or value.is_integer() else "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
@@ -103,7 +103,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and value == int(value):
+    if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
 
