@@ -160,16 +160,16 @@ class Dice:
         weights = self._weights(request, stepper)
         if not may_stop:
             weights[list(self._stop_ids)] = 0.0
-        allowed = numpy.flatnonzero(weights)
-        if not len(allowed):
+        allowed = [int(token) for token in numpy.flatnonzero(weights)]
+        if not allowed:
             if may_stop:
                 return None
             raise EngineError("dead end: the mask allows no token, and the turn may not end here")
-        return int(throw.choices(allowed.tolist(), weights[allowed].tolist())[0])
+        return throw.choices(allowed, [float(weights[token]) for token in allowed])[0]
 
     def _weights(self, request: Generation, stepper: Stepper | None) -> numpy.ndarray[Any, numpy.dtype[numpy.float64]]:
         """float64[vocabulary]: how likely each token is, up to a factor; 0 where the mask or the bias forbids it."""
-        weights = numpy.ones(self._size)
+        weights: numpy.ndarray[Any, numpy.dtype[numpy.float64]] = numpy.ones(self._size)
         if stepper is not None:
             row = numpy.zeros((self._size + 31) // 32, dtype=numpy.int32)
             stepper.fill(row)
