@@ -59,7 +59,7 @@ class Budget:
             if isinstance(item, (list, tuple)):
                 stack.extend(item)
             elif isinstance(item, dict):
-                stack.extend(item.values())
+                stack.extend(dict.values(item))
 
     def range(self, *args: int) -> range:
         """``range(*args)``, of bounded length."""

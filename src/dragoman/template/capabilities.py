@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from ..errors import LimitError, TemplateError
-from .recording import Path, recording
+from .recording import BY_KEY, Path, recording
 from .render import Template
 
 
@@ -22,7 +22,7 @@ class Capabilities:
 
     supports_string_content: bool = True  # content as a string is written
     supports_typed_content: bool = False  # content as a list of parts is read part by part
-    supports_system_role: bool = True  # the text of a system message is written
+    supports_system_role: bool = True  # the text of a system message is read
     supports_tools: bool = False  # the name of a tool is read
     supports_tool_calls: bool = False  # a call of an assistant message is read
     supports_object_arguments: bool = False  # arguments as an object are read key by key, or written as JSON
@@ -52,7 +52,6 @@ _KEEP_REASONING = {
 }
 _EFFORTS = frozenset(("reasoning_effort", "reasoning_strength"))
 _NEEDLE = "xqzneedle"
-_USER: dict[str, Any] = {"role": "user", "content": "xqzuser"}
 _TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -77,7 +76,7 @@ def find_capabilities(template: Template) -> Capabilities:
     return Capabilities(
         supports_string_content=string,
         supports_typed_content=typed,
-        supports_system_role=_writes_system(template, wrap),
+        supports_system_role=_reads_system(template, wrap),
         supports_tools=tools,
         supports_tool_calls=any(read_call in run.reads for run in one),
         supports_object_arguments=any(_call_path(0, "arguments", "xqzkey") in run.reads for run in one),
@@ -108,6 +107,16 @@ def _try(
     return _Run("".join(pieces), frozenset(reads))
 
 
+def _runs(
+    template: Template, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any] | None = None
+) -> Iterator[_Run]:
+    """Without tools and with one: some templates insist on the one or on the other."""
+    for tools in ((), (_TOOL,)):
+        run = _try(template, messages, tools, variables)
+        if run is not None:
+            yield run
+
+
 def _content(text: str, wrap: bool) -> Any:
     return [{"type": "text", "text": text}] if wrap else text
 
@@ -118,16 +127,15 @@ def _user(wrap: bool) -> dict[str, Any]:
 
 def _content_forms(template: Template) -> tuple[bool, bool]:
     """(strings are written, parts are read). A template that shows neither is taken to want strings."""
-    as_text = _try(template, [_user(False)])
-    as_parts = _try(template, [_user(True)])
-    typed = as_parts is not None and ("messages", 0, "content", 0, "text") in as_parts.reads
-    typed = typed and as_parts is not None and "xqzuser" in as_parts.text
-    return (as_text is not None and "xqzuser" in as_text.text) or not typed, typed
+    read = (BY_KEY, "messages", 0, "content", 0, "text")
+    typed = any(read in run.reads and "xqzuser" in run.text for run in _runs(template, [_user(True)]))
+    string = any("xqzuser" in run.text for run in _runs(template, [_user(False)]))
+    return string or not typed, typed
 
 
-def _writes_system(template: Template, wrap: bool) -> bool:
-    run = _try(template, [{"role": "system", "content": _content(_NEEDLE, wrap)}, _user(wrap)])
-    return run is not None and _NEEDLE in run.text
+def _reads_system(template: Template, wrap: bool) -> bool:
+    runs = _runs(template, [{"role": "system", "content": _content("xqzsystem", wrap)}, _user(wrap)])
+    return any(("messages", 0, "content") in run.reads for run in runs)
 
 
 def _tool_runs(template: Template, wrap: bool) -> Iterator[_Run]:
@@ -161,7 +169,6 @@ def _call_runs(template: Template, wrap: bool, count: int) -> Iterator[_Run]:
 def _keeps_reasoning(template: Template, wrap: bool) -> bool:
     for key in ("reasoning_content", "reasoning", "thinking"):
         assistant = {"role": "assistant", "content": _content("xqzanswer", wrap), key: _NEEDLE}
-        run = _try(template, [_user(wrap), assistant, _user(wrap)], variables=_KEEP_REASONING)
-        if run is not None and _NEEDLE in run.text:
+        if any(_NEEDLE in run.text for run in _runs(template, [_user(wrap), assistant, _user(wrap)], _KEEP_REASONING)):
             return True
     return False

@@ -221,6 +221,9 @@ class ChatEnvironment(SandboxedEnvironment):
     def getitem(self, obj: Any, argument: Any) -> Any:
         return super().getitem(_with_marks(obj, argument), argument)
 
+    def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
+        raise jinja2.exceptions.SecurityError(f"a template may not read {attribute!r} of a {type(obj).__name__}")
+
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         if not isinstance(value, (MethodType, BuiltinMethodType)) or value.__name__ not in ("format", "format_map"):
             return None
@@ -233,12 +236,14 @@ class ChatEnvironment(SandboxedEnvironment):
         assert isinstance(__context, RenderContext)
         budget = __context.budget
         budget.step()
+        # Inside loops and blocks the generated code passes on its own variables as well.
+        own = {key: value for key, value in kwargs.items() if key not in ("_loop_vars", "_block_vars")}
         if isinstance(__obj, (MethodType, BuiltinMethodType)):
             if __obj.__name__ == "join" and len(args) == 1 and isinstance(__obj.__self__, str):
                 args = (list(args[0]),)
-            budget.method(__obj.__self__, __obj.__name__, args, kwargs)
+            budget.method(__obj.__self__, __obj.__name__, args, own)
         elif isinstance(__obj, _FormatMethod):
-            return __obj.run(budget, args, kwargs)
+            return __obj.run(budget, args, own)
         result = super().call(__context, __obj, *args, **kwargs)
         budget.made(result)
         return result

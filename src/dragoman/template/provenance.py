@@ -170,31 +170,34 @@ class Marked(str):
 
     # One character to one or more: the mask is stretched.
 
-    def _mapped(self, text: str, single: Callable[[str], str]) -> str:
+    def _mapped(self, text: str, single: Callable[[str, str], str]) -> str:
+        """``text``, made character by character: ``single(before, character)`` is what became of one."""
         mask = self._mask
         if mask is not None and len(text) != len(self):
-            parts = [bytes((flag,)) * len(single(char)) for char, flag in zip(super().__iter__(), mask, strict=True)]
-            mask = b"".join(parts)
+            raw = str.__str__(self)
+            trios = zip(" " + raw, raw, mask, strict=False)
+            mask = b"".join([bytes((flag,)) * len(single(before, char)) for before, char, flag in trios])
             mask = mask if len(mask) == len(text) else None
         return type(self)(text, mask)
 
     def upper(self) -> str:
-        return self._mapped(super().upper(), str.upper)
+        return self._mapped(super().upper(), lambda before, char: char.upper())
 
     def lower(self) -> str:
-        return self._mapped(super().lower(), str.lower)
+        return self._mapped(super().lower(), lambda before, char: char.lower())
 
     def casefold(self) -> str:
-        return self._mapped(super().casefold(), str.casefold)
+        return self._mapped(super().casefold(), lambda before, char: char.casefold())
 
     def swapcase(self) -> str:
-        return self._mapped(super().swapcase(), str.swapcase)
+        return self._mapped(super().swapcase(), lambda before, char: char.swapcase())
 
     def title(self) -> str:
-        return self._mapped(super().title(), str.title)
+        return self._mapped(super().title(), lambda before, char: (before + char).title()[len(before.title()) :])
 
     def capitalize(self) -> str:
-        return self._mapped(super().capitalize(), str.lower)
+        head, tail = self[:1].title(), self[1:].lower()
+        return type(self)(super().capitalize(), mask_of(head) + mask_of(tail))
 
     # Operations without a rule of their own: all input.
 
@@ -336,10 +339,11 @@ def contains_input(value: Any, depth: int = 12) -> bool:
         return has_input(value)
     if value is None or isinstance(value, (int, float)):
         return False
-    if isinstance(value, (list, tuple, Mapping)):
+    if isinstance(value, (list, tuple, dict)):
         if depth == 0:
             return True
-        inside = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
+        # Looking is no reading: a dict that notes what is read of it must not notice.
+        inside = (*dict.keys(value), *dict.values(value)) if isinstance(value, dict) else value
         return any(contains_input(item, depth - 1) for item in inside)
     return False
 

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 Path = tuple[Any, ...]
+BY_KEY = object()
 
 
 class RecordingDict(dict[Any, Any]):
-    """A dict that adds the path of every value read to ``reads``. Asking whether a key is there is no reading."""
+    """A dict that adds the path of every value read to ``reads``. Asking whether a key is there is no reading.
+
+    A value asked for by its key, not met while going through all of them, is noted as ``(BY_KEY, *path)`` too.
+    """
 
     __slots__ = ("_path", "_reads")
 
@@ -20,7 +24,7 @@ class RecordingDict(dict[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         value = super().__getitem__(key)
-        self._reads.add((*self._path, key))
+        self._reads.update(((*self._path, key), (BY_KEY, *self._path, key)))
         return value
 
     def get(self, key: Any, default: Any = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -119,7 +119,7 @@ class Template:
         Raises TemplateError where the template refuses the conversation or fails, LimitError where it needs too much,
         UsageError where ``variables`` would replace what is not theirs.
         """
-        marked = marked_copy({"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}})
+        marked = _copied(marked_copy, messages, tools, variables)
         for message in marked["messages"]:
             self._unmark(message)
         return Rendered(merged(self._run_copy(marked, add_generation_prompt, now)))
@@ -134,7 +134,7 @@ class Template:
         variables: Mapping[str, Any] | None = None,
     ) -> str:
         """The text of :meth:`render`, made without provenance (faster: for probing)."""
-        values = plain_copy({"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}})
+        values = _copied(plain_copy, messages, tools, variables)
         return "".join(self._run_copy(values, add_generation_prompt, now))
 
     def _run_copy(
@@ -204,6 +204,16 @@ class Template:
         code = self._compiled.root_render_func.__code__.co_filename
         lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == code]
         return self._compiled.get_corresponding_lineno(lines[-1]) if lines else None
+
+
+def _copied(copy: Callable[[Any], Any], messages: Any, tools: Any, variables: Any) -> dict[str, Any]:
+    try:
+        copied: dict[str, Any] = copy(
+            {"messages": list(messages), "tools": list(tools or ()), "variables": variables or {}}
+        )
+    except RecursionError:
+        raise UsageError("the request is nested too deep to be rendered", param="messages") from None
+    return copied
 
 
 def _bounded(pieces: Iterator[str], context: RenderContext) -> Iterator[str]:
