@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from dragoman.grammar.schema.options import SchemaOptions
+
 FinishReason = Literal["stop", "length"]
 
 
@@ -40,6 +42,21 @@ class Sampling:
     frequency_penalty: float | None = None
     logit_bias: Mapping[int, float] = field(default_factory=dict)  # token id -> added logit; -inf bans
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What suits one model, whoever asks it.
+
+    sampling: used where a request says nothing.  schema_options: how JSON is written under a grammar; None: as usual.
+    engine_fields: fields of a request that are handed to the engine under the same name, though nobody here reads them.
+    system: the system message of a terminal chat that names none.
+    """
+
+    sampling: Sampling = field(default_factory=Sampling)
+    schema_options: SchemaOptions | None = None
+    engine_fields: frozenset[str] = frozenset()
+    system: str | None = None
 
 
 class Stepper(Protocol):

@@ -1,0 +1,30 @@
+"""Settings that were measured to suit a model, and the request fields that llama.cpp's server understands by itself."""
+
+from __future__ import annotations
+
+from dragoman.engine import ModelSettings, Sampling
+from dragoman.grammar.schema.options import SchemaOptions
+
+# Sampler fields of llama-server's requests that the OpenAI API does not know; clients of one send them to the other.
+LLAMA_FIELDS = frozenset(
+    (
+        *("repeat_penalty", "repeat_last_n", "typical_p", "top_n_sigma", "xtc_probability", "xtc_threshold"),
+        *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers"),
+        *("dynatemp_range", "dynatemp_exponent", "mirostat", "mirostat_tau", "mirostat_eta", "cache_prompt"),
+    )
+)
+
+LLAMA_SETTINGS = ModelSettings(engine_fields=LLAMA_FIELDS)
+
+# A model of 135 million parameters copies placeholders such as "<city>" into values and runs on in strings and digits.
+# With these bounds 32 of 32 calls ended; DRY keeps its plain answers from looping, a repeat penalty makes them worse.
+SMOLLM2_SETTINGS = ModelSettings(
+    sampling=Sampling(
+        max_tokens=512,
+        temperature=0.0,
+        extra={"dry_multiplier": 0.8, "dry_allowed_length": 4},
+    ),
+    schema_options=SchemaOptions(string_max=48, number_digits=15, fraction_digits=6, banned=(b"<",)),
+    engine_fields=LLAMA_FIELDS,
+    system="You are a helpful assistant. Answer in one short sentence.",
+)
