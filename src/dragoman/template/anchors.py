@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dragoman.template.atoms import closers, common_prefix, common_suffix, first_marker, openers, tags
+from dragoman.template.atoms import atoms, closers, common_prefix, common_suffix, first_marker, openers, tags
 from dragoman.template.probe import Prober, Rung, Said, conversation
 from dragoman.template.scan import Scan
 from dragoman.template.sentinels import FIRST
@@ -60,6 +60,10 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
         # Something is appended to every conversation, whoever spoke last; it belongs to no turn.
         trailer = closed[len(common_prefix([closed, histories[0]])) :]
         opened = closed[: len(closed) - len(trailer)] + opened[len(closed) :]
+    elif closed and opened and closed.startswith(opened) and plain is not None:
+        # The prompt is opened after every conversation, asked or not.
+        trailer, header = _always_opened(prober, plain, opened)
+        closed = opened.removesuffix(header) if header else closed
     if opened is not None and opened != closed and not _headed(histories[-1:], closed, opened):
         # A turn of calls that the history writes without the header that all others have.
         histories = [text for text in histories if _headed([text], closed, opened)] or histories
@@ -71,13 +75,12 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
         # The history does not write what the generation prompt writes (a line break more, say): go by the history.
         lead = _loose_lead(histories, closed or "", opened)
         user_close = common_prefix([closed, lead]) if closed is not None else ""
-    last = prober.after_user(Said(FIRST.content), plain, tail="none") if plain else None
-    text_end = last[last.rindex(FIRST.content) + len(FIRST.content) :] if last and FIRST.content in last else ""
+    text_end = _after_content(prober, plain) if plain else ""
     return Anchors(
         lead=lead,
         header=lead[len(user_close) :] if histories or not opened else "",
         generation_prompt=opened[len(user_close) :] if opened is not None else "",
-        generations={name: text[len(common_prefix([text, user_close])) :] for name, text in generations.items()},
+        generations={name: text.removeprefix(common_prefix([text, user_close])) for name, text in generations.items()},
         text_end=text_end.removesuffix(trailer),
         user_close=user_close,
         trailer=trailer,
@@ -85,8 +88,26 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
     )
 
 
+def _after_content(prober: Prober, rung: Rung) -> str:
+    """What follows the words of an answer that is the last message."""
+    text = prober.after_user(Said(FIRST.content), rung, tail="none")
+    return text[text.rindex(FIRST.content) + len(FIRST.content) :] if text and FIRST.content in text else ""
+
+
+def _always_opened(prober: Prober, rung: Rung, opened: str) -> tuple[str, str]:
+    """(what stands after a last answer beyond its end, the part of it that ends ``opened`` too): the opened prompt."""
+    last = _after_content(prober, rung)
+    end = closing(prober, rung, _user_start(prober, rung, Anchors("", "", "")))
+    if not end.strip() or not last.startswith(end):
+        return "", ""
+    trailer = last[len(end) :]
+    heads = ["".join(atoms(trailer)[:count]) for count in range(len(atoms(trailer)), 0, -1)]
+    header = next((head for head in heads if opened.endswith(head)), "")
+    return (trailer, header) if header.strip() else ("", "")
+
+
 def _headed(histories: list[str], closed: str | None, opened: str) -> bool:
-    """True: each history goes on after the user's turn with a marker, or word, that the generation prompt writes too."""
+    """True: each history goes on after the user's turn with what the generation prompt writes there too."""
     close = closed or ""
     start = opened.removeprefix(close).strip()
     return all(common_prefix([start, text.removeprefix(close).strip()]).strip() for text in histories)

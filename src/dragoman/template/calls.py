@@ -177,7 +177,7 @@ class CallLearner:
         if not (end.strip() and self._anchors.end_after_last) or not closing.strip() or self._rung.tail != "none":
             return outer, ""
         text = self._prober.after_user(Said(None, FIRST.calls if parallel else FIRST.calls[:1]), self._rung)
-        if text is None or end.strip() in self._anchors.body(text):
+        if text is None or (tags(end) or [end.strip()])[-1] in self._anchors.body(text):
             return outer, ""
         last = closing.rstrip()
         at = max(last.rfind("<"), last.rfind("["))

@@ -252,8 +252,10 @@ class ReasoningLearner:
                 return opened, closed, f"the template looks for {closed!r} in texts"
         for _, rest in self._openings():
             core = rest.strip()
-            if tags(core) == [core] == [before.strip()] and (ends := closers(core)):
-                return core, ends[0], f"prompt and history write {core!r} before an answer; its closer is only guessed"
+            # <|x|> names a token; what closes it can't be told from its spelling unless history writes it too.
+            plain = "|" not in core or core == before.strip()
+            if tags(core) == [core] and plain and (ends := closers(core)):
+                return core, ends[0], f"the generation prompt opens {core!r}; its closer is only guessed"
         return "", "", ""
 
     # Content.
