@@ -34,7 +34,7 @@ from .nodes import (
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 ANY: Ranges = complement(()).ranges
 # States of one product. Past it counts are given up, and then the exclusion.
-STATES_MAX = 4_000
+STATES_MAX = 2_000
 # Alternatives that are entered without consuming a character, for one state.
 CLOSURE_MAX = 2_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from .nodes import (
     EMPTY,
@@ -89,18 +89,26 @@ def trimmed(node: Node, live: frozenset[str]) -> Node:
         return node
     if isinstance(node, Sequence):
         items = [trimmed(item, live) for item in node.items]
-        return NOTHING if NOTHING in items else seq(*items)
+        if NOTHING in items:
+            return NOTHING
+        return node if _same(items, node.items) else seq(*items)
     if isinstance(node, Choice):
         options = [option for option in (trimmed(item, live) for item in node.items) if option != NOTHING]
         if not options:
             return NOTHING
+        if _same(options, node.items):
+            return node
         return options[0] if len(options) == 1 else Choice(tuple(options))
     if isinstance(node, Repeat):
         item = trimmed(node.item, live)
         if item == NOTHING:
             return NOTHING if node.min else EMPTY
-        return Repeat(item, node.min, node.max, node.lazy)
+        return node if item is node.item else Repeat(item, node.min, node.max, node.lazy)
     if isinstance(node, Without):
         item = trimmed(node.item, live)
         return item if item in (NOTHING, EMPTY) else Without(item, node.forbidden)
     return node
+
+
+def _same(new: Collection[Node], old: Collection[Node]) -> bool:
+    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
