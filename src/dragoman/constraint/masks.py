@@ -81,6 +81,17 @@ class Masks:
                 return None
         return state
 
+    def after_text(self, state: State, data: bytes, token: int | None) -> State | None:
+        """The state after text that the prompt wrote, or after its control token ``token``; None where none follows."""
+        if token is not None and token in self.symbols:
+            after = self.machine.step(state, self.symbols[token])[0]
+            return after if after.threads else None
+        for byte in data:
+            state = self.machine.step(state, byte)[0]
+            if not state.threads:
+                return None
+        return state
+
     def can_stop(self, state: State) -> bool:
         return self.machine.accept(state) is not None
 

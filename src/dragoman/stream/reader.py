@@ -20,10 +20,14 @@ _STRUCTURE = frozenset({"call", "arg", "stop"})
 
 @dataclass(frozen=True, slots=True)
 class ControlToken:
-    """A control token of the output: its symbol in the program (None: the grammar knows no such token) and its text."""
+    """A control token of the output: its symbol in the program (None: the grammar knows no such token) and its text.
+
+    ends_turn: the vocabulary calls it an end; where the grammar does not expect it, the turn is over all the same.
+    """
 
     symbol: int | None
     text: bytes
+    ends_turn: bool = False
 
 
 Item = bytes | ControlToken
@@ -46,10 +50,11 @@ class Reader:
         self._last_recovery: tuple[int, str] | None = None
         self._run = Run(program, position=-sum(len(_text(item)) for item in prefix))
         self.ended = False
+        self._complete = False  # the grammar itself read the stop
         self._opening: list[Event] = []
         for item in prefix:
             self._opening += self.feed(item)
-        self.ended = False
+        self.ended = self._complete = False
         self._strict = strict
 
     @property
@@ -60,6 +65,11 @@ class Reader:
     def path(self) -> tuple[str, ...]:
         """The open regions, outermost first."""
         return tuple(self._run.path)
+
+    @property
+    def symbols(self) -> Mapping[int, int]:
+        """Control token id -> symbol of the program."""
+        return self._program.symbols
 
     @property
     def run(self) -> Run:
@@ -92,11 +102,14 @@ class Reader:
             if self._run.feed_symbol(item.symbol, item.text):
                 self._controls.append((at, item))
                 return None
-            if self._recoverable(item):
-                return item
+        if item.ends_turn:
+            self.ended = True
+            return None
+        if item.symbol is not None and self._recoverable():
+            return item
         return self._consume(item.text)
 
-    def _recoverable(self, item: ControlToken) -> bool:
+    def _recoverable(self) -> bool:
         """True: after recovery this token may still be a marker, so it is not turned into text yet."""
         return self._last_recovery is None or self._last_recovery[0] < self._run.position
 
@@ -108,7 +121,7 @@ class Reader:
                     continue
                 event = Text(event.data[-event.position :], 0)
             if isinstance(event, Opened) and event.tag == "stop":
-                self.ended = True
+                self.ended = self._complete = True
             out.append(event)
         settled = self._run.position - len(self._run.withheld)
         self._controls = [(at, token) for at, token in self._controls if at >= settled]
@@ -182,7 +195,7 @@ class Reader:
         ``length``: what is withheld is text of the open region, and nothing is closed.
         """
         out: list[Event] = []
-        if self.ended:
+        if self._complete:
             return out
         if reason != "length":
             for _ in range(2):
@@ -217,8 +230,3 @@ class Reader:
 
 def _text(item: Item) -> bytes:
     return item if isinstance(item, bytes) else item.text
-
-
-def control_items(ids: Sequence[int], symbols: Mapping[int, int], texts: Mapping[int, bytes]) -> list[ControlToken]:
-    """The control tokens ``ids`` as items of a program whose ``symbols`` maps token ids."""
-    return [ControlToken(symbols.get(token), texts[token]) for token in ids]

@@ -1,0 +1,326 @@
+"""``ChatFormat``: what is known of one chat template, learned once, proven, and shared by all its turns."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from dragoman.constraint.masks import Masks, masks_for
+from dragoman.constraint.trie import TokenTrie
+from dragoman.dialect.build import build
+from dragoman.dialect.generic import generic_profile
+from dragoman.dialect.request import DialectRequest
+from dragoman.errors import TemplateError, UsageError
+from dragoman.grammar.compile import compile_reader
+from dragoman.grammar.lower import lower
+from dragoman.grammar.nodes import Grammar
+from dragoman.grammar.program import Program
+from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.prompt import Prompter, Rendering
+from dragoman.proof import Proof, prove
+from dragoman.request import dialect_request
+from dragoman.template.adapt import normalise
+from dragoman.template.capabilities import Capabilities, find_capabilities
+from dragoman.template.learn import learn
+from dragoman.template.profile import Profile
+from dragoman.template.render import Template
+from dragoman.turn import Turn
+from dragoman.vocab import Vocabulary
+from dragoman.vocab.gguf import read_metadata
+
+T = TypeVar("T")
+
+# Compiled requests kept by one format; a server sees few tool sets at a time.
+_KEPT = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """One template and what was found of it. Shared by all formats of the same text and tokens."""
+
+    template: Template
+    profile: Profile
+    proof: Proof
+    capabilities: Capabilities
+
+
+@lru_cache(maxsize=256)
+def learned(source: str, bos_token: str, eos_token: str) -> Learned:
+    """Learn a template once. Raises: TemplateError where it cannot be parsed."""
+    template = Template(source, bos_token=bos_token, eos_token=eos_token)
+    found = learn(template)
+    capabilities = find_capabilities(template)
+    proof = prove(template, found)
+    return Learned(template, generic_profile(found), proof, capabilities)
+
+
+class ChatFormat:
+    """A model's chat format. Immutable and safe to share between threads.
+
+    profile: learned facts with evidence. proof: what a round trip through the template has shown.
+    capabilities: nine flags found by executing the template. template_hash: SHA-256 of its text, for cache keys.
+    """
+
+    def __init__(self, plain: Learned, with_tools: Learned | None = None, *, vocab: Vocabulary | None = None) -> None:
+        self._plain = plain
+        self._with_tools = with_tools
+        main = with_tools or plain
+        self.template = main.template
+        self.profile = main.profile
+        self.proof = main.proof
+        self.capabilities = main.capabilities
+        self.template_hash = main.template.hash
+        self.vocab = vocab
+        self._kept: OrderedDict[object, object] = OrderedDict()
+        self._lock = threading.RLock()
+
+    @classmethod
+    def from_template(
+        cls,
+        source: str,
+        *,
+        tool_use: str | None = None,
+        bos_token: str = "",
+        eos_token: str = "",
+        vocab: Vocabulary | None = None,
+    ) -> ChatFormat:
+        """Learn the Jinja text ``source``; ``tool_use`` is the template that some models ship for requests with tools.
+
+        vocab: for token ids in prompts and outputs. Raises: TemplateError where a template cannot be parsed.
+        """
+        plain = learned(source, bos_token, eos_token)
+        with_tools = learned(tool_use, bos_token, eos_token) if tool_use else None
+        return cls(plain, with_tools, vocab=vocab)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> ChatFormat:
+        """From a model's folder: tokenizer_config.json, chat_template.jinja, tokenizer.json. Reads files, no network.
+
+        Raises: TemplateError where the folder has no chat template, VocabularyError for an unsupported tokenizer.
+        """
+        path = Path(folder)
+        if not path.is_dir():
+            raise UsageError(f"{path} is no folder", param="folder")
+        config = _json_file(path / "tokenizer_config.json")
+        source, tool_use = _templates(path, config)
+        vocab = Vocabulary.from_folder(path)
+        bos, eos = (_token_text(config.get(key)) for key in ("bos_token", "eos_token"))
+        return cls.from_template(source, tool_use=tool_use, bos_token=bos, eos_token=eos, vocab=vocab)
+
+    @classmethod
+    def from_gguf(cls, path: str | os.PathLike[str]) -> ChatFormat:
+        """From a GGUF file's metadata: template, tool template, vocabulary. Raises as from_pretrained."""
+        metadata = read_metadata(path)
+        source = metadata.text("tokenizer.chat_template")
+        if not source:
+            raise TemplateError(f"{os.fspath(path)} holds no chat template (tokenizer.chat_template)")
+        vocab = Vocabulary.from_gguf(metadata)
+        bos, eos = ("" if token is None else vocab.text_of(token) for token in (vocab.bos_id, vocab.eos_id))
+        tool_use = metadata.text("tokenizer.chat_template.tool_use")
+        return cls.from_template(source, tool_use=tool_use or None, bos_token=bos, eos_token=eos, vocab=vocab)
+
+    def turn(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: Any = "auto",
+        parallel_tool_calls: bool | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        grammar: str | None = None,
+        reasoning_format: Literal["none", "auto", "deepseek"] = "auto",
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool | str = False,
+        echo: bool = False,
+        on_mismatch: Literal["lenient", "strict"] = "lenient",
+        undeclared_calls: Literal["content", "call"] = "content",
+        generation_prompt: str | None = None,
+        id_seed: int | str | None = None,
+        now: datetime.datetime | None = None,
+        schema_options: SchemaOptions | None = None,
+    ) -> Turn:
+        """One request: OpenAI's messages, tools and options in, prompt, reader and constraint out.
+
+        tool_choice: auto, none, required, a named function, allowed_tools. response_format: text, json_object,
+        json_schema. reasoning_format ``none`` leaves reasoning inside the content. enable_thinking, reasoning_effort,
+        chat_template_kwargs: variables of the template. continue_final_message: True, ``content`` or
+        ``reasoning_content``: the model goes on with the last message; echo: the message holds that text too.
+        on_mismatch ``strict`` raises OutputError where the output breaks its format. undeclared_calls ``call``: calls
+        are read though no tools were given. generation_prompt replaces what the reader takes as already written.
+        id_seed: makes call ids repeatable. now: the time that the template may print. schema_options: how JSON values
+        are written under a constraint.
+
+        Raises: UsageError (with the argument's name), TemplateError, LimitError.
+        """
+        checked, declared = normalise(messages, tools)
+        known = self._for(declared)
+        request = dialect_request(
+            known.profile,
+            tools=declared,
+            tool_choice=tool_choice,
+            parallel_tool_calls=parallel_tool_calls,
+            response_format=response_format,
+            grammar=grammar,
+            reasoning_format=reasoning_format,
+            undeclared_calls=undeclared_calls,
+            schema_options=schema_options,
+        )
+        if on_mismatch not in ("lenient", "strict"):
+            raise UsageError(f"on_mismatch must be lenient or strict, not {on_mismatch!r}", param="on_mismatch")
+        if continue_final_message and not add_generation_prompt:
+            raise UsageError("continue_final_message needs add_generation_prompt", param="continue_final_message")
+        prompter = Prompter(known.template, known.profile, known.capabilities, self.vocab)
+        rendering = Rendering(
+            messages=checked,
+            tools=declared,
+            variables=_variables(known.profile, enable_thinking, reasoning_effort, chat_template_kwargs),
+            now=now,
+            add_generation_prompt=add_generation_prompt,
+            continued=_continued(continue_final_message, checked),
+        )
+        prompt = prompter.prompt(rendering, request)
+        opened = prompt.generation_prompt if generation_prompt is None else generation_prompt
+        if generation_prompt is not None:
+            prompt = dataclasses.replace(prompt, written=((prompter.after_header(generation_prompt), False),))
+        prefix = "".join(text for text, _ in prompt.written)
+        request = dataclasses.replace(request, prefix=prefix, thinking=enable_thinking)
+        owner = self if known is self._main() else ChatFormat(known, vocab=self.vocab)
+        return Turn(
+            owner,
+            request,
+            prompt,
+            tools=declared,
+            generation_prompt=opened,
+            echo=echo,
+            strict=on_mismatch == "strict",
+            id_seed=id_seed,
+        )
+
+    def _main(self) -> Learned:
+        return self._with_tools or self._plain
+
+    def _for(self, tools: Sequence[Any]) -> Learned:
+        return self._with_tools if self._with_tools is not None and tools else self._plain
+
+    # -- compiled requests -----------------------------------------------------------------------------------------
+
+    def reader(self, request: DialectRequest, vocab: Vocabulary | None) -> Program:
+        """The program that reads a turn: text, or tokens where a vocabulary is given."""
+        controls = frozenset[str]() if vocab is None else frozenset(vocab.controls)
+
+        def make() -> Program:
+            grammar = build(self.profile, request, controls=controls, write=False)
+            return compile_reader(lower(grammar, "reader"), controls=None if vocab is None else vocab.controls)
+
+        return self._keep(("reader", vocab is not None, _key(request)), make)
+
+    def writer(self, request: DialectRequest, vocab: Vocabulary | None = None) -> Grammar:
+        """The lowered grammar of what may be written in a turn. Raises: SchemaError."""
+        controls = frozenset[str]() if vocab is None else frozenset(vocab.controls)
+        return lower(build(self.profile, request, controls=controls), "writer", options=request.schema_options)
+
+    def lazy_grammar(self, request: DialectRequest) -> Grammar:
+        """What may be written from a call's opener on."""
+        return self.writer(dataclasses.replace(request, choice="required", prefix="", thinking=False))
+
+    def masks(self, request: DialectRequest, vocab: Vocabulary) -> Masks:
+        """The masks of a turn over ``vocab``, shared by equal requests."""
+        trie = self._keep(("trie", vocab.hash), lambda: TokenTrie(vocab.token_bytes, vocab.size))
+        return self._keep(
+            ("masks", vocab.hash, _key(request)), lambda: masks_for(self.writer(request, vocab), vocab, trie)
+        )
+
+    def _keep(self, key: object, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]  # type: ignore[return-value]
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def _key(request: DialectRequest) -> str:
+    """Equal for requests with equal grammars."""
+    return json.dumps(dataclasses.asdict(request), default=repr, sort_keys=False)
+
+
+def _variables(
+    profile: Profile, thinking: bool | None, effort: str | None, own: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if thinking is not None:
+        out["enable_thinking"] = thinking
+        out.update(dict.fromkeys(profile.thinking_switches, thinking))
+    if effort is not None:
+        out["reasoning_effort"] = effort
+        if effort == "none" and thinking is None:
+            out["enable_thinking"] = False
+    out.update(own or {})
+    return out
+
+
+def _continued(wanted: bool | str, messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """The field of the last message that the model goes on with."""
+    if not wanted:
+        return None
+    last = messages[-1]
+    if last["role"] != "assistant" or "tool_calls" in last:
+        raise UsageError(
+            "only a last message of the assistant without calls can be continued", param="continue_final_message"
+        )
+    if wanted is True:
+        return "reasoning_content" if last.get("reasoning_content") and not last.get("content") else "content"
+    if wanted not in ("content", "reasoning_content"):
+        raise UsageError(
+            f"continue_final_message must be true, false, content or reasoning_content, not {wanted!r}",
+            param="continue_final_message",
+        )
+    return wanted
+
+
+def _json_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}", param="folder") from error
+    return value if isinstance(value, dict) else {}
+
+
+def _templates(folder: Path, config: Mapping[str, Any]) -> tuple[str, str | None]:
+    """(template, tool template) of a model folder: files win over tokenizer_config.json, as in transformers."""
+    found = config.get("chat_template")
+    named: dict[str, str] = {}
+    if isinstance(found, str):
+        named["default"] = found
+    elif isinstance(found, list):
+        named = {entry["name"]: entry["template"] for entry in found if isinstance(entry, dict)}
+    for file in sorted((folder / "additional_chat_templates").glob("*.jinja")):
+        named[file.stem] = file.read_text("utf-8")
+    if (folder / "chat_template.jinja").is_file():
+        named["default"] = (folder / "chat_template.jinja").read_text("utf-8")
+    if not named:
+        raise TemplateError(f"{folder} holds no chat template (chat_template.jinja or tokenizer_config.json)")
+    source = named.get("default") or next(iter(named.values()))
+    return source, named.get("tool_use")
+
+
+def _token_text(token: Any) -> str:
+    if isinstance(token, Mapping):
+        token = token.get("content")
+    return token if isinstance(token, str) else ""

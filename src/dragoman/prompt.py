@@ -1,0 +1,168 @@
+"""From a request to the prompt: checked, adapted to the template, rendered, and what the reader has to know of its end."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os.path import commonprefix
+from typing import Any
+
+from dragoman.dialect.generic import with_tool_instructions
+from dragoman.dialect.request import DialectRequest, JsonAnswer
+from dragoman.errors import UsageError
+from dragoman.template.adapt import adapt
+from dragoman.template.capabilities import Capabilities
+from dragoman.template.profile import Profile, ReasoningMode
+from dragoman.template.render import Template
+from dragoman.vocab import Vocabulary
+
+Part = tuple[str, bool]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the engine gets.
+
+    parts: (text, is_input); input is what came with the request and can hold no control token.
+    written: the parts that belong to the turn which the model goes on with, after the assistant header.
+    """
+
+    parts: tuple[Part, ...]
+    written: tuple[Part, ...]
+    generation_prompt: str
+    _vocab: Vocabulary | None = None
+    _literals: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.parts)
+
+    @cached_property
+    def token_ids(self) -> tuple[int, ...]:
+        """The exact ids. UsageError without a vocabulary."""
+        if self._vocab is None:
+            raise UsageError("the format has no vocabulary: give vocab= to ChatFormat", param="vocab")
+        return tuple(self._vocab.encode(self.parts, literals=self._literals))
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How one request wants its prompt; see ``ChatFormat.turn`` for the arguments."""
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]]
+    variables: Mapping[str, Any]
+    now: datetime.datetime | None
+    add_generation_prompt: bool
+    continued: str | None  # the field of the last message that the model goes on with: content, reasoning_content
+
+
+class Prompter:
+    """Makes prompts for one format; immutable."""
+
+    def __init__(
+        self, template: Template, profile: Profile, capabilities: Capabilities, vocab: Vocabulary | None
+    ) -> None:
+        self._template = template
+        self._profile = profile
+        self._capabilities = capabilities
+        self._vocab = vocab
+
+    def prompt(self, rendering: Rendering, request: DialectRequest) -> Prompt:
+        """The prompt of a checked request. Raises: TemplateError, LimitError, UsageError."""
+        messages, tools = list(rendering.messages), list(rendering.tools)
+        last: Mapping[str, Any] = {}
+        if rendering.continued is not None:
+            last = messages.pop()
+            if not messages:
+                raise UsageError("there is nothing before the message to continue", param="continue_final_message")
+        if self._profile.generic_tools:
+            schema = request.answer.schema if isinstance(request.answer, JsonAnswer) else None
+            messages = list(with_tool_instructions(messages, tools, schema, choice=request.choice))
+            tools = []
+        adapted = adapt(messages, self._capabilities, keys=self._template.keys)
+        with_prompt, without = (
+            self._template.render(
+                adapted, tools=tools or None, add_generation_prompt=flag, now=rendering.now, variables=rendering.variables
+            ).parts
+            for flag in (True, False)
+        )
+        if not rendering.add_generation_prompt:
+            return Prompt(without, (), "", self._vocab, self._profile.literals)
+        generation_prompt = self._generation_prompt(_text(with_prompt), _text(without))
+        written: tuple[Part, ...] = ((self.after_header(generation_prompt), False),)
+        if rendering.continued is not None:
+            more = self._continuation(last, rendering.continued, written[0][0])
+            with_prompt = (*with_prompt, *more)
+            written = (*written, *more)
+        return Prompt(
+            tuple(part for part in with_prompt if part[0]),
+            tuple(part for part in written if part[0]),
+            generation_prompt,
+            self._vocab,
+            self._profile.literals,
+        )
+
+    def _generation_prompt(self, with_prompt: str, without: str) -> str:
+        """What ``add_generation_prompt`` appends. Where both renderings go on alike for some characters of the header
+        (``<|im_`` of ``<|im_end|>`` and ``<|im_start|>``), the header tells where it begins."""
+        if with_prompt.startswith(without):
+            return with_prompt[len(without) :]
+        shared = len(commonprefix([with_prompt, without]))
+        header = self._profile.assistant_header
+        at = with_prompt.rfind(header) if header else -1
+        return with_prompt[at if 0 <= at < shared < at + len(header) else shared :]
+
+    def after_header(self, generation_prompt: str) -> str:
+        """The part of a generation prompt that belongs to the turn itself: an opened reasoning block, or nothing."""
+        header = self._profile.assistant_header
+        for known in (header, header.strip()):
+            at = generation_prompt.rfind(known) if known else -1
+            if at >= 0:
+                return generation_prompt[at + len(known) :]
+        return generation_prompt if self._opens_anything(generation_prompt) else ""
+
+    def _opens_anything(self, text: str) -> bool:
+        """True: ``text`` holds more than a header that was not learned."""
+        reasoning, content = self._profile.reasoning, self._profile.content
+        markers = (reasoning.open.text, reasoning.close.text, content.open.text)
+        return any(marker in text for marker in markers if marker)
+
+    def _continuation(self, message: Mapping[str, Any], field: str, opened: str) -> list[Part]:
+        """The parts that write ``message`` behind the generation prompt, up to where the model goes on."""
+        reasoning = self._profile.reasoning
+        thought, said = message.get("reasoning_content") or "", _content_text(message.get("content"))
+        can_think = reasoning.mode is not ReasoningMode.NONE and bool(reasoning.close.text)
+        inside = can_think and _is_inside(opened, reasoning.open.text, reasoning.close.text)
+        out: list[Part] = []
+        if field == "reasoning_content":
+            if not can_think:
+                raise UsageError("the template knows no reasoning to continue", param="continue_final_message")
+            if not inside:
+                out.append((reasoning.open.written, False))
+            return [*out, (thought, True)]
+        if can_think and (thought or inside):
+            if not inside:
+                out.append((reasoning.open.written, False))
+            out += [(thought, True), (reasoning.close.written, False)]
+        if self._profile.content.open.text and self._profile.content.mode.value == "wrapped":
+            out.append((self._profile.content.open.written, False))
+        return [*out, (said, True)]
+
+
+def _is_inside(written: str, opens: str, closes: str) -> bool:
+    return bool(opens) and written.rfind(opens) > written.rfind(closes)
+
+
+def _text(parts: Sequence[Part]) -> str:
+    return "".join(text for text, _ in parts)
+
+
+def _content_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    return ""

@@ -1,0 +1,120 @@
+"""The arguments of one turn, checked and turned into what the dialect asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dragoman.dialect.request import Answer, Choice, DialectRequest, GbnfAnswer, JsonAnswer, Tool
+from dragoman.errors import UsageError
+from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.template.profile import Profile
+
+
+def dialect_request(
+    profile: Profile,
+    *,
+    tools: Sequence[Mapping[str, Any]],
+    tool_choice: Any,
+    parallel_tool_calls: bool | None,
+    response_format: Any,
+    grammar: str | None,
+    reasoning_format: str,
+    undeclared_calls: str,
+    schema_options: SchemaOptions | None,
+) -> DialectRequest:
+    """The dialect's view of a request; its prefix is filled in once the prompt is known. UsageError names the argument."""
+    declared = tuple(_tool(tool) for tool in tools)
+    choice, allowed = _choice(tool_choice, declared)
+    answer = _answer(response_format, grammar)
+    if isinstance(answer, GbnfAnswer) and declared and choice != "none":
+        raise UsageError("a grammar of your own cannot be used together with tools", param="grammar")
+    if reasoning_format not in ("none", "auto", "deepseek"):
+        raise UsageError(f"reasoning_format must be none, auto or deepseek, not {reasoning_format!r}", param="reasoning_format")
+    if undeclared_calls not in ("content", "call"):
+        raise UsageError(f"undeclared_calls must be content or call, not {undeclared_calls!r}", param="undeclared_calls")
+    parallel = parallel_tool_calls
+    if parallel is None:
+        parallel = profile.tools is None or profile.tools.parallel
+    return DialectRequest(
+        tools=declared,
+        choice=choice,
+        allowed=allowed,
+        parallel=parallel,
+        read_reasoning=reasoning_format != "none",
+        answer=answer,
+        undeclared="call" if undeclared_calls == "call" else "content",
+        schema_options=schema_options or SchemaOptions(),
+    )
+
+
+def _tool(tool: Mapping[str, Any]) -> Tool:
+    function = tool.get("function", tool)
+    parameters = function.get("parameters")
+    return Tool(function["name"], parameters or None, bool(function.get("strict")))
+
+
+def _choice(value: Any, tools: tuple[Tool, ...]) -> tuple[Choice, tuple[str, ...]]:
+    """(choice, names that may be called; empty: all)."""
+    if value is None or value == "auto":
+        return "auto", ()
+    if value == "none":
+        return "none", ()
+    if not tools:
+        raise UsageError(f"tool_choice {value!r} needs tools", param="tool_choice")
+    if value == "required":
+        return "required", ()
+    names = tuple(tool.name for tool in tools)
+    if isinstance(value, Mapping) and value.get("type") == "function":
+        function = value.get("function")
+        name = function.get("name") if isinstance(function, Mapping) else value.get("name")
+        return "named", (_known(name, names),)
+    if isinstance(value, Mapping) and value.get("type") == "allowed_tools":
+        inner = value.get("allowed_tools", value)
+        wanted = [_known(_name_of(entry), names) for entry in inner.get("tools") or ()]
+        mode = inner.get("mode", "auto")
+        if mode not in ("auto", "required") or not wanted:
+            raise UsageError("allowed_tools needs a mode (auto, required) and at least one tool", param="tool_choice")
+        return ("required" if mode == "required" else "auto"), tuple(wanted)
+    raise UsageError(
+        "tool_choice must be auto, none, required, a function to call "
+        f'({{"type": "function", "function": {{"name": ...}}}}) or allowed_tools, not {value!r}',
+        param="tool_choice",
+    )
+
+
+def _name_of(entry: Any) -> Any:
+    if not isinstance(entry, Mapping):
+        return None
+    function = entry.get("function", entry)
+    return function.get("name") if isinstance(function, Mapping) else None
+
+
+def _known(name: Any, names: tuple[str, ...]) -> str:
+    if name not in names:
+        raise UsageError(f"tool_choice names {name!r}, the tools are {', '.join(names)}", param="tool_choice")
+    return str(name)
+
+
+def _answer(response_format: Any, grammar: str | None) -> Answer | None:
+    if grammar is not None and response_format not in (None, {"type": "text"}):
+        raise UsageError("give response_format or grammar, not both", param="grammar")
+    if grammar is not None:
+        return GbnfAnswer(grammar)
+    if response_format is None:
+        return None
+    kind = response_format.get("type") if isinstance(response_format, Mapping) else response_format
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        schema = response_format.get("schema") if isinstance(response_format, Mapping) else None
+        return JsonAnswer(schema)
+    if kind == "json_schema":
+        named = response_format.get("json_schema", response_format)
+        schema = named.get("schema") if isinstance(named, Mapping) else None
+        if not isinstance(schema, Mapping | bool):
+            raise UsageError("response_format json_schema holds no schema", param="response_format.json_schema.schema")
+        return JsonAnswer(schema)
+    raise UsageError(
+        f"response_format type must be text, json_object or json_schema, not {kind!r}", param="response_format.type"
+    )

@@ -1,0 +1,296 @@
+"""One request as a state machine: its prompt, the reader's position, what was already said. Single owner, no I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from dragoman.chat import Delta, Message
+from dragoman.constraint.constraint import Constraint
+from dragoman.dialect import facts
+from dragoman.dialect.request import DialectRequest
+from dragoman.engine import GrammarSpec, Trigger
+from dragoman.errors import StateError, UsageError
+from dragoman.events import Event
+from dragoman.grammar.gbnf import to_gbnf
+from dragoman.grammar.machine import State
+from dragoman.prompt import Prompt
+from dragoman.stream.message import MessageBuilder
+from dragoman.stream.reader import ControlToken, Item, Reader
+from dragoman.stream.utf8 import Utf8Sanitizer
+from dragoman.template.profile import Slot, ToolProfile
+from dragoman.vocab import Vocabulary
+
+if TYPE_CHECKING:
+    from dragoman.format import ChatFormat
+
+_ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ID_LENGTH = 9
+
+Chunk = str | bytes | Sequence[int]
+
+
+class TurnGrammar:
+    """What the model may write in one turn, for engines with a grammar of their own.
+
+    lazy: it applies from a trigger word on only; triggers: those words, best first.
+    """
+
+    def __init__(self, fmt: ChatFormat, request: DialectRequest) -> None:
+        self._format = fmt
+        self._request = request
+        self.triggers: tuple[str, ...] = facts.triggers(fmt.profile, request)
+        self.lazy: bool = bool(self.triggers) and request.answer is None
+
+    @property
+    def constrains(self) -> bool:
+        """False: anything may be written, so an engine needs no grammar."""
+        return bool(self._request.callable_tools) or self._request.answer is not None
+
+    def to_gbnf(self) -> str:
+        """The grammar in llama.cpp's notation. Lazy: from the trigger on. Raises: SchemaError."""
+        return to_gbnf(self._format.lazy_grammar(self._request) if self.lazy else self._format.writer(self._request))
+
+    def spec(self) -> GrammarSpec | None:
+        """The same as an engine takes it, None where nothing is constrained."""
+        if not self.constrains:
+            return None
+        return GrammarSpec(self.to_gbnf(), self.lazy, tuple(Trigger(word) for word in self.triggers))
+
+
+class Turn:
+    """One turn of the assistant. Made by :meth:`ChatFormat.turn`, which explains the arguments."""
+
+    def __init__(
+        self,
+        fmt: ChatFormat,
+        request: DialectRequest,
+        prompt: Prompt,
+        *,
+        tools: Sequence[dict[str, object]],
+        generation_prompt: str,
+        echo: bool,
+        strict: bool,
+        id_seed: int | str | None,
+    ) -> None:
+        self.format = fmt
+        self.request = request
+        self.prompt = prompt
+        self.generation_prompt = generation_prompt
+        self.grammar = TurnGrammar(fmt, request)
+        controls = frozenset(fmt.profile.literals) if fmt.vocab is None else fmt.vocab.controls
+        self.stops: tuple[str, ...] = facts.stops(fmt.profile)
+        self.preserved_tokens: tuple[str, ...] = facts.preserved_tokens(fmt.profile, controls)
+        self.thinking_tags: tuple[str, str] | None = facts.thinking_tags(fmt.profile)
+        self._echo = echo
+        self._strict = strict
+        self._kind: type | None = None
+        self._reader: Reader | None = None
+        self._utf8 = Utf8Sanitizer()
+        self._reason: Literal["stop", "length"] | None = None
+        self._late = False
+        self._builder = MessageBuilder(
+            tools, id_source=_id_source(id_seed), ids_after_arguments=_ids_after_arguments(fmt.profile.tools)
+        )
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def feed(self, chunk: Chunk) -> list[Delta]:
+        """Read a piece of output; the deltas that it settles.
+
+        str, bytes: markers are found by their text. Token ids: control markers by id only (needs a vocabulary). One
+        kind per turn. Never raises for what the model wrote, unless ``on_mismatch="strict"``.
+        Raises: StateError after finish, UsageError for a change of kind.
+        """
+        if self._reason is not None:
+            raise StateError("the turn is finished; make a new turn for another output")
+        reader = self._reader_for(chunk)
+        deltas: list[Delta] = []
+        if isinstance(chunk, str):
+            items: list[Item] = [chunk.encode("utf-8", "replace")]
+        elif isinstance(chunk, bytes | bytearray | memoryview):
+            items = [self._utf8.feed(bytes(chunk))]
+        else:
+            items = self._tokens(chunk, reader)
+        for item in items:
+            if reader.ended and not self._late and item != b"":
+                self._late = True
+                self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
+            deltas += self._push(reader.feed(item))
+        return deltas
+
+    def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
+        """The output is over; the last deltas. Once. ``length``: it was cut off, nothing is closed or invented."""
+        if self._reason is not None:
+            raise StateError("the turn is finished already")
+        if reason not in ("stop", "length"):
+            raise UsageError(f"a turn finishes by stop or length, not {reason!r}", param="reason")
+        reader = self._reader or self._start(None)
+        deltas: list[Delta] = []
+        rest = self._utf8.finish()
+        if rest:
+            deltas += self._push(reader.feed(rest))
+        deltas += self._push(reader.finish(reason))
+        # A turn whose end was read is complete, whatever ran out afterwards.
+        self._reason = "stop" if reader.ended else reason
+        return deltas + _merged(self._builder.finish(self._reason))
+
+    @property
+    def message(self) -> Message:
+        """All that was read so far: the sum of the deltas."""
+        return self._builder.message
+
+    @property
+    def ended(self) -> bool:
+        """The model wrote its end of turn; what follows is not read."""
+        return self._reader is not None and self._reader.ended
+
+    @property
+    def finish_reason(self) -> Literal["stop", "length", "tool_calls"]:
+        """length where the output was cut off, else tool_calls where there is a call, else stop."""
+        if self._reason == "length":
+            return "length"
+        return "tool_calls" if self._builder.has_calls else "stop"
+
+    @property
+    def reader(self) -> Reader:
+        """The reader's cursor, for people who watch it."""
+        return self._reader or self._start(None)
+
+    def _push(self, events: list[Event]) -> list[Delta]:
+        return _merged(self._builder.push_all(events))
+
+    def _reader_for(self, chunk: Chunk) -> Reader:
+        kind: type = str if isinstance(chunk, str) else bytes if isinstance(chunk, bytes | bytearray | memoryview) else list
+        if self._kind is None:
+            self._kind = kind
+        elif self._kind is not kind:
+            names = {str: "str", bytes: "bytes", list: "token ids"}
+            raise UsageError(f"the turn reads {names[self._kind]}, not {names[kind]}: one kind per turn", param="chunk")
+        if self._reader is None:
+            self._start(self._vocab() if kind is list else None)
+        assert self._reader is not None
+        return self._reader
+
+    def _start(self, vocab: Vocabulary | None) -> Reader:
+        program = self.format.reader(self.request, vocab)
+        prefix: list[Item] = []
+        for text, is_input in self._written():
+            if vocab is None or is_input:
+                prefix.append(text.encode())
+            else:
+                symbols = program.symbols
+                prefix += [
+                    piece.encode() if token is None else ControlToken(symbols.get(token), piece.encode())
+                    for piece, token in _split(text, vocab)
+                ]
+        self._reader = Reader(program, prefix=prefix, echo=self._echo, strict=self._strict)
+        # What the prompt wrote opens regions; its text counts as said only with echo.
+        self._builder.push_all(self._reader.opening())
+        return self._reader
+
+    def _written(self) -> tuple[tuple[str, bool], ...]:
+        return self.prompt.written
+
+    def _vocab(self) -> Vocabulary:
+        if self.format.vocab is None:
+            raise UsageError("token ids can be read with a vocabulary only: give vocab= to ChatFormat", param="chunk")
+        return self.format.vocab
+
+    def _tokens(self, token_ids: Sequence[int], reader: Reader) -> list[Item]:
+        vocab = self._vocab()
+        symbols = reader.symbols
+        items: list[Item] = []
+        for token in token_ids:
+            if vocab.is_control(token):
+                rest = self._utf8.finish()
+                if rest:
+                    items.append(rest)
+                end = token in vocab.eos_ids
+                items.append(ControlToken(symbols.get(token), vocab.text_of(token).encode(), ends_turn=end))
+            else:
+                data = self._utf8.feed(vocab.bytes_of(token) or b"")
+                if data:
+                    items.append(data)
+        return items
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def constraint(self, vocab: Vocabulary | None = None) -> Constraint:
+        """A fresh cursor over what may be written from here: after the generation prompt, before the first token.
+
+        Raises: SchemaError for what cannot be enforced, UsageError without a vocabulary.
+        """
+        vocab = vocab or self._vocab()
+        masks = self.format.masks(self.request, vocab)
+        state: State = masks.machine.start()
+        for text, is_input in self._written():
+            pieces: list[tuple[str, int | None]] = [(text, None)] if is_input else _split(text, vocab)
+            for piece, token in pieces:
+                state = _advance(masks.after_text, state, piece.encode(), token)
+        return Constraint(masks, state)
+
+
+def _advance(
+    after: Callable[[State, bytes, int | None], State | None], state: State, data: bytes, token: int | None
+) -> State:
+    found = after(state, data, token)
+    if found is None:
+        raise UsageError(
+            f"the writer's grammar does not go on from what the prompt wrote ({data.decode()!r})", param="generation_prompt"
+        )
+    return found
+
+
+def _split(text: str, vocab: Vocabulary) -> list[tuple[str, int | None]]:
+    """``text`` of the template in pieces: control tokens with their id, what lies between with None."""
+    known = sorted((name for name in vocab.controls if name in text), key=len, reverse=True)
+    if not known:
+        return [(text, None)]
+    pieces = re.split(f"({'|'.join(map(re.escape, known))})", text)
+    return [(piece, vocab.controls[piece] if at % 2 else None) for at, piece in enumerate(pieces) if piece]
+
+
+def _merged(deltas: list[Delta]) -> list[Delta]:
+    """Neighbouring pieces of the same text as one delta."""
+    out: list[Delta] = []
+    for delta in deltas:
+        last = out[-1] if out else None
+        if last is not None and delta.content and last.content:
+            out[-1] = Delta(content=last.content + delta.content)
+        elif last is not None and delta.reasoning_content and last.reasoning_content:
+            out[-1] = Delta(reasoning_content=last.reasoning_content + delta.reasoning_content)
+        else:
+            out.append(delta)
+    return out
+
+
+def _id_source(seed: int | str | None) -> Callable[[], str]:
+    """Call ids of nine alphanumeric characters: from the seed the same every time, without one never twice."""
+    key = secrets.token_bytes(16) if seed is None else repr(seed).encode()
+    count = 0
+
+    def make() -> str:
+        nonlocal count
+        number = int.from_bytes(hashlib.blake2b(b"%d" % count, key=key[:64]).digest(), "big")
+        count += 1
+        return "".join(_ID_ALPHABET[number // len(_ID_ALPHABET) ** i % len(_ID_ALPHABET)] for i in range(_ID_LENGTH))
+
+    return make
+
+
+def _ids_after_arguments(tools: ToolProfile | None) -> bool:
+    """True: the format writes a call's id behind its arguments."""
+    if tools is None:
+        return False
+    if Slot.ID in tools.call and Slot.ARGS in tools.call:
+        return tools.call.index(Slot.ID) > tools.call.index(Slot.ARGS)
+    shape = tools.object
+    if shape is None or shape.id_path is None or shape.id_path not in shape.order:
+        return False
+    if shape.args_path not in shape.order:
+        return False
+    return shape.order.index(shape.id_path) > shape.order.index(shape.args_path)
