@@ -7,6 +7,7 @@ from itertools import count
 
 from dragoman.chat import Message
 from dragoman.dialect.build import build
+from dragoman.dialect.facts import ids_after_name
 from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.grammar.compile import compile_reader, compile_writer
 from dragoman.grammar.lower import lower
@@ -15,7 +16,6 @@ from dragoman.grammar.run import Run
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import Reader
 from dragoman.template.profile import (
-    ContentMode,
     ContentProfile,
     JsonShape,
     Marker,
@@ -38,7 +38,9 @@ STOPS = ("<|fin|>", "<|eot|>")
 _RAW = (("string", ValueStyle.RAW), ("object", ValueStyle.JSON), ("array", ValueStyle.JSON))
 
 
-def profile(tools: ToolProfile | None, *, reasoning: ReasoningProfile = THINK, content: ContentProfile | None = None) -> Profile:
+def profile(
+    tools: ToolProfile | None, *, reasoning: ReasoningProfile = THINK, content: ContentProfile | None = None
+) -> Profile:
     return Profile(reasoning=reasoning, content=content or ContentProfile(), tools=tools, end_of_turn=STOPS)
 
 
@@ -150,7 +152,10 @@ INVOKE = ToolProfile(
         Marker("", "</parameter>", "\n"),
     ),
     value_styles=_RAW,
-    type_words=(("string", "true"), *((kind, "false") for kind in ("number", "integer", "boolean", "null", "object", "array"))),
+    type_words=(
+        ("string", "true"),
+        *((kind, "false") for kind in ("number", "integer", "boolean", "null", "object", "array")),
+    ),
     parallel=True,
 )
 # The name ends at a line break, keys and values in tags of their own.
@@ -202,7 +207,7 @@ def openai_tools(tools: Sequence[Tool]) -> list[dict[str, object]]:
 
 
 def reader_program(given: Profile, request: DialectRequest) -> Program:
-    return compile_reader(lower(build(given, request), "reader"))
+    return compile_reader(lower(build(given, request, write=False), "reader"))
 
 
 def writer_program(given: Profile, request: DialectRequest, controls: dict[str, int] | None = None) -> Program:
@@ -213,10 +218,14 @@ def writer_program(given: Profile, request: DialectRequest, controls: dict[str, 
 class Reading:
     """One turn that is being read."""
 
-    def __init__(self, program: Program, request: DialectRequest, *, strict: bool = False) -> None:
+    def __init__(
+        self, program: Program, request: DialectRequest, *, strict: bool = False, late_ids: bool = False
+    ) -> None:
         numbers = count()
         self.reader = Reader(program, strict=strict, prefix=[request.prefix.encode()] if request.prefix else ())
-        self.builder = MessageBuilder(openai_tools(request.tools), id_source=lambda: f"id{next(numbers):07d}")
+        self.builder = MessageBuilder(
+            openai_tools(request.tools), id_source=lambda: f"id{next(numbers):07d}", ids_after_arguments=late_ids
+        )
         for event in self.reader.opening():
             self.builder.push(event)
 
@@ -232,8 +241,11 @@ class Reading:
         return self.builder.message
 
 
-def read(given: Profile, request: DialectRequest, text: str, *, reason: str = "stop", program: Program | None = None) -> Message:
-    return Reading(program or reader_program(given, request), request).feed(text.encode()).finish(reason)
+def read(
+    given: Profile, request: DialectRequest, text: str, *, reason: str = "stop", program: Program | None = None
+) -> Message:
+    reading = Reading(program or reader_program(given, request), request, late_ids=ids_after_name(given))
+    return reading.feed(text.encode()).finish(reason)
 
 
 def can_write(program: Program, text: str) -> bool:

@@ -9,14 +9,19 @@ from dragoman.grammar.nodes import Duplex, Grammar, Ref
 from dragoman.template.profile import Profile
 
 
-def build(profile: Profile, request: DialectRequest, *, controls: frozenset[str] = frozenset()) -> Grammar:
+def build(
+    profile: Profile, request: DialectRequest, *, controls: frozenset[str] = frozenset(), write: bool = True
+) -> Grammar:
     """The grammar of one turn: rule ``turn`` reads it, rule ``write`` is what may be written.
 
     controls: texts that are single control tokens of the vocabulary. Give them where tokens are read or written; a turn
-    that is read as text needs none.
+    that is read as text needs none. write: False leaves the writer out, so that a turn is still read whose tools the
+    format cannot enforce.
     Raises: SchemaError for tools and answers that the format cannot carry.
     """
     reading, recovery = reader_rules(profile, request, controls)
+    if not write:
+        return Grammar(rules={"root": Ref("turn"), **reading}, start="root", recovery=recovery)
     writing = writer_rules(profile, request, controls)
     rules = {"root": Duplex(Ref("turn"), Ref("write")), **reading, **writing}
     return Grammar(rules=rules, start="root", recovery=recovery)

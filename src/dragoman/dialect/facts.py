@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import call_shape, openers
 from dragoman.grammar.json import json_text
-from dragoman.template.profile import Marker, Profile, ReasoningMode
+from dragoman.template.profile import Marker, Profile, ReasoningMode, Slot
 
 
 def all_stops(profile: Profile) -> tuple[str, ...]:
@@ -63,3 +63,18 @@ def _marker_texts(profile: Profile) -> list[str]:
         pieces = (*around, *tools.call, *tools.argument)
         texts += [piece.text for piece in pieces if isinstance(piece, Marker)]
     return [text for text in texts if text]
+
+
+def ids_after_name(profile: Profile) -> bool:
+    """True: the model writes a call's id behind its name, so whoever announces the call has to wait for it."""
+    tools = profile.tools
+    if tools is None:
+        return False
+    if tools.object is not None:
+        order = list(tools.object.order)
+        name, id_path = tools.object.name_path, tools.object.id_path
+        if id_path is None or not {name, id_path} <= set(order):
+            return id_path is not None
+        return order.index(id_path) > order.index(name)
+    found = [piece for piece in tools.call if piece in (Slot.NAME, Slot.ID)]
+    return found[-1:] == [Slot.ID] and Slot.NAME in found

@@ -1,8 +1,8 @@
 """Tool calling for templates that know no tools: tools and the form of a call go into the system message.
 
-Rules of this file: one call form for all models, told by signatures and one form per tool with placeholders; the history's
-calls and results are rewritten the same way, since the template would drop them. How values are sampled (caps, banned
-characters) is the caller's choice, in :class:`~dragoman.grammar.schema.SchemaOptions`.
+Rules of this file: one call form for all models, told by signatures and one form per tool with placeholders; calls and
+results of the history are rewritten the same way, since the template would drop them. How values are sampled (caps,
+banned characters) is the caller's choice, in :class:`~dragoman.grammar.schema.SchemaOptions`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def with_tool_instructions(
     *,
     choice: Choice = "auto",
 ) -> list[Message]:
-    """The messages as a template without tools takes them: instructions in the system message, calls and results as text.
+    """The messages as a template without tools takes them: instructions by the system, calls and results as text.
 
     tools: functions in the OpenAI shape. answer_schema: the JSON Schema of the answer, whose form is shown too.
     """

@@ -15,16 +15,8 @@ def literal_rules() -> dict[str, Node]:
     """The rule ``literal.value`` and what it needs."""
     item = seq(_VALUE, GAP)
     member = seq(_VALUE, GAP, lit(":"), GAP, _VALUE, GAP)
-    return {
-        "literal.value": alt(
-            _quoted("'"),
-            _quoted('"'),
-            _listed("[", item, "]"),
-            _listed("(", item, ")"),
-            _listed("{", member, "}"),
-            _BARE,
-        )
-    }
+    nested = alt(_listed("[", item, "]"), _listed("(", item, ")"), _listed("{", member, "}"))
+    return {"literal.value": alt(_quoted("'"), _quoted('"'), nested, _BARE)}
 
 
 def _quoted(quote: str) -> Node:

@@ -56,12 +56,13 @@ class CallReader:
     def openings(self) -> Node:
         """The ways into a call: through the section, or right away where a call can be told without it."""
         ways: list[Node] = []
+        around = [seq(marker(text, self.controls), GAP) for text, _ in AROUND_BARE_CALLS] if self.shape.bare else []
         if self.shape.section:
-            ways.append(seq(layout_before(self.tools.section_open.before), self._section(), self._ref("call")))
+            section = seq(layout_before(self.tools.section_open.before), self._section(), self._ref("call"))
+            ways.append(seq(opt(alt(*around)), section) if around else section)
         if self.shape.opening.text:
             ways.append(seq(layout_before(self.shape.opening.before), self._ref("call")))
         if self.shape.bare:
-            around = [seq(marker(text, self.controls), GAP) for text, _ in AROUND_BARE_CALLS]
             ways.append(seq(opt(alt(*around)), self._ref("call")))
         return alt(*ways, *self._empty_blocks())
 
@@ -114,10 +115,8 @@ class CallReader:
         if self.shape.section:
             ways.insert(0, seq(GAP, self._section(), self._ref("call")))
         end = (["]"] if self.tools.array else []) + list(self.shape.section_end)
-        if end:
-            ways.append(seq(closer(end, self.controls), Ref("body")))
-        if self.shape.bare:
-            ways += [seq(closer([text], self.controls), Ref("body")) for _, text in AROUND_BARE_CALLS if text]
+        ends = [[*end, text] for _, text in AROUND_BARE_CALLS if text] if self.shape.bare else [end]
+        ways += [seq(closer(one, self.controls), Ref("body")) for one in ends if one]
         return alt(*ways, Ref("body"))
 
     def _call(self) -> Node:

@@ -87,7 +87,7 @@ def name_ends(tools: ToolProfile, shape: CallShape, delimiter: Marker) -> str:
     first = tools.argument[0] if tools.argument else None
     after = [first.text if isinstance(first, Marker) else "", *shape.closing[:1]]
     if tools.format is not ToolFormat.TAG_WITH_TAGGED:
-        after = ["{"]
+        after = ["{", "["]
     return SPACES + "".join(dict.fromkeys(text[0] for text in after if text))
 
 
