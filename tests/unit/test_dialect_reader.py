@@ -72,7 +72,8 @@ WRITTEN: dict[str, tuple[str, str, list[tuple[str, Any]]]] = {
     ),
     "tagged": (
         (
-            "Hi\n<tool>\n<fn=get_weather>\n<par=city>\nNew </par> York\n\n</par>\n<par=days>\n3\n</par>\n</fn>\n</tool>\n"
+            "Hi\n<tool>\n<fn=get_weather>\n<par=city>\nNew </par> York\n\n</par>\n"
+            "<par=days>\n3\n</par>\n</fn>\n</tool>\n"
             "<fn=ping-pong.v2>\n</fn>"
         ),
         "Hi",
