@@ -11,6 +11,7 @@ from ..limits import Limits
 # A step is about a microsecond: a statement, a call, or this much copying.
 _CHARS_A_STEP = 4096
 _ITEMS_A_STEP = 64
+_OBJECTS_A_STEP = 8
 # Larger integers serve no template; without a bound `10**10**10` never returns.
 _INTEGER_BITS = 4096
 # Jinja's own sandbox stops here.
@@ -49,6 +50,10 @@ class Budget:
             self.step(len(value) // _CHARS_A_STEP)
         elif isinstance(value, (list, tuple, dict)):
             self.step(len(value) // _ITEMS_A_STEP)
+
+    def items(self, count: int) -> None:
+        """Count the making of ``count`` objects."""
+        self.step(count // _OBJECTS_A_STEP)
 
     def walk(self, value: Any) -> None:
         """Count all items inside ``value``: a list that holds itself twice over compares for ever."""
@@ -97,6 +102,10 @@ class Budget:
 
     def method(self, subject: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse a call of ``subject.name`` whose result would be too large, before it runs."""
+        if name in ("split", "rsplit") and isinstance(subject, str):
+            separator = args[0] if args else kwargs.get("sep")
+            pieces = subject.count(separator) if isinstance(separator, str) and separator else len(subject) // 2
+            self.items(pieces)
         size = _GROWING.get(name)
         if size is None or not isinstance(subject, (str, list)):
             return

@@ -117,6 +117,24 @@ def _indent(context: RenderContext, s: str, width: int | str = 4, first: bool = 
 
 
 @pass_context
+def _wordwrap(context: RenderContext, s: str, *args: Any, **kwargs: Any) -> Any:
+    inserted = kwargs.get("wrapstring", args[2] if len(args) > 2 else None)
+    context.budget.grow(len(s) * len(inserted or "\n"))
+    return JINJA_FILTERS["wordwrap"](context.environment, s, *args, **kwargs)
+
+
+@pass_context
+def _sum(context: RenderContext, iterable: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
+    if attribute is not None:
+        iterable = map(make_attrgetter(context.environment, attribute), iterable)
+    if isinstance(start, str):
+        raise TypeError("sum() can't sum strings [use ''.join(seq) instead]")
+    for item in iterable:
+        start = context.environment.call_binop(context, "+", start, item)  # type: ignore[attr-defined]
+    return start
+
+
+@pass_context
 def _tojson(
     context: RenderContext,
     value: Any,
@@ -179,12 +197,16 @@ _OWN: Mapping[str, Filter] = {
     "replace": _replace,
     "safe": _safe,
     "string": _string,
+    "sum": _sum,
     "title": _title,
     "tojson": _tojson,
     "trim": _trim,
     "upper": _method("upper"),
+    "wordwrap": _wordwrap,
 }
 
+# Jinja's filters that make an object for each item (or character) of their value.
+_PER_ITEM = frozenset(("batch", "list", "map", "reject", "select", "slice", "sort", "unique"))
 # Jinja's filters that run as long as a number in their arguments says.
 _SIZED_BY = frozenset(("batch", "slice", "round"))
 
@@ -196,7 +218,9 @@ def _metered(name: str, function: Filter) -> Filter:
     @pass_context
     def call(context: RenderContext, value: Any = None, *args: Any, **kwargs: Any) -> Any:
         budget = context.budget
-        budget.step(1 + (len(value) // 64 if isinstance(value, Sized) else 0))
+        budget.step()
+        if isinstance(value, Sized):
+            budget.items(len(value) // (1 if name in _PER_ITEM else 8))
         if name in _SIZED_BY:
             for size in (*args, *kwargs.values()):
                 budget.step(abs(size) if isinstance(size, int) else 0)
