@@ -194,6 +194,8 @@ class ChatFormat:
             prompt = dataclasses.replace(prompt, written=((prompter.after_header(generation_prompt), False),))
         prefix = "".join(text for text, _ in prompt.written)
         request = dataclasses.replace(request, prefix=prefix, thinking=enable_thinking)
+        # Inside the content, a reasoning block that the prompt opened would lack its opener.
+        inline = not request.read_reasoning and rendering.continued is None
         owner = self if known is self._main() else ChatFormat(known, vocab=self.vocab)
         return Turn(
             owner,
@@ -201,7 +203,7 @@ class ChatFormat:
             prompt,
             tools=declared,
             generation_prompt=opened,
-            echo=echo,
+            echo=echo or inline,
             strict=on_mismatch == "strict",
             id_seed=id_seed,
         )

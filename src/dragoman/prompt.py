@@ -85,7 +85,11 @@ class Prompter:
         adapted = adapt(messages, self._capabilities, keys=self._template.keys)
         with_prompt, without = (
             self._template.render(
-                adapted, tools=tools or None, add_generation_prompt=flag, now=rendering.now, variables=rendering.variables
+                adapted,
+                tools=tools or None,
+                add_generation_prompt=flag,
+                now=rendering.now,
+                variables=rendering.variables,
             ).parts
             for flag in (True, False)
         )

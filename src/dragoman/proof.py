@@ -22,7 +22,7 @@ from dragoman.grammar.program import Program
 from dragoman.limits import DEFAULT, Limits
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import Reader
-from dragoman.template.probe import Prober, Renderable, Rung, Said, conversation
+from dragoman.template.probe import Prober, Renderable, Rung, Said, with_variables
 from dragoman.template.profile import Profile, ReasoningMode
 from dragoman.template.sentinels import FIRST, ProbeCall
 
@@ -197,7 +197,9 @@ class _Prover:
         if self.program is None:
             return None
         reader = Reader(self.program)
-        builder = MessageBuilder(_tool_dicts(), id_source=lambda: "")
+        tools = self.profile.tools
+        late = tools is not None and tools.ids_after_arguments
+        builder = MessageBuilder(_tool_dicts(), id_source=lambda: "", ids_after_arguments=late)
         builder.push_all(reader.feed(text.encode()))
         builder.push_all(reader.finish("stop"))
         builder.finish("stop")
@@ -216,19 +218,22 @@ class _Prover:
         if facts.message_key is None:
             return Claim(Status.INFERRED, "the history renders no reasoning")
         key = facts.message_key
+        # Where a variable switches reasoning on, the history is rendered with it.
+        shown = {} if facts.switch is None else {facts.switch: True}
+        plain, beside = with_variables(self.plain, **shown), with_variables(self.rung, **shown)
         if facts.rendered_last:
             said = [
                 (Said(text, reasoning=((key, thought),)), Message(content=text, reasoning_content=thought))
                 for text, thought in zip(_TEXTS, _THOUGHTS, strict=False)
             ]
-            return self._judge(said, self.plain, Status.INFERRED)
+            return self._judge(said, plain, Status.INFERRED)
         if facts.rendered_with_calls and self.profile.tools is not None:
             call = _CALLS["tool_calls"][0]
             said = [
                 (Said(calls=call, reasoning=((key, thought),)), Message(reasoning_content=thought))
                 for thought in _THOUGHTS
             ]
-            return self._judge(said, self.rung, Status.INFERRED, calls=[call] * len(said))
+            return self._judge(said, beside, Status.INFERRED, calls=[call] * len(said))
         return Claim(Status.INFERRED, "the history renders no reasoning of the last message")
 
     def calls(self, name: str) -> Claim:
@@ -248,7 +253,11 @@ class _Prover:
         text = self.body(Said(calls=call), self.rung)
         message = None if text is None else self.read(text)
         ids = [] if message is None else [found.id for found in message.tool_calls]
-        if ids and ids[0] and (ids[0] == call[0].id or (text is not None and ids[0] in text and call[0].id not in text)):
+        if (
+            ids
+            and ids[0]
+            and (ids[0] == call[0].id or (text is not None and ids[0] in text and call[0].id not in text))
+        ):
             return Claim(Status.PROVEN, f"{ids[0]!r} was read back", 1)
         return Claim(Status.REFUTED, f"the id {call[0].id!r} was read as {ids}")
 

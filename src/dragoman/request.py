@@ -30,9 +30,13 @@ def dialect_request(
     if isinstance(answer, GbnfAnswer) and declared and choice != "none":
         raise UsageError("a grammar of your own cannot be used together with tools", param="grammar")
     if reasoning_format not in ("none", "auto", "deepseek"):
-        raise UsageError(f"reasoning_format must be none, auto or deepseek, not {reasoning_format!r}", param="reasoning_format")
+        raise UsageError(
+            f"reasoning_format must be none, auto or deepseek, not {reasoning_format!r}", param="reasoning_format"
+        )
     if undeclared_calls not in ("content", "call"):
-        raise UsageError(f"undeclared_calls must be content or call, not {undeclared_calls!r}", param="undeclared_calls")
+        raise UsageError(
+            f"undeclared_calls must be content or call, not {undeclared_calls!r}", param="undeclared_calls"
+        )
     parallel = parallel_tool_calls
     if parallel is None:
         parallel = profile.tools is None or profile.tools.parallel

@@ -21,7 +21,6 @@ from dragoman.prompt import Prompt
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import ControlToken, Item, Reader
 from dragoman.stream.utf8 import Utf8Sanitizer
-from dragoman.template.profile import Slot, ToolProfile
 from dragoman.vocab import Vocabulary
 
 if TYPE_CHECKING:
@@ -92,8 +91,12 @@ class Turn:
         self._utf8 = Utf8Sanitizer()
         self._reason: Literal["stop", "length"] | None = None
         self._late = False
+        self._opening: list[Delta] = []  # of what the prompt wrote, given with the first deltas
+        calls = fmt.profile.tools
         self._builder = MessageBuilder(
-            tools, id_source=_id_source(id_seed), ids_after_arguments=_ids_after_arguments(fmt.profile.tools)
+            tools,
+            id_source=_id_source(id_seed),
+            ids_after_arguments=calls is not None and calls.ids_after_arguments,
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -108,7 +111,7 @@ class Turn:
         if self._reason is not None:
             raise StateError("the turn is finished; make a new turn for another output")
         reader = self._reader_for(chunk)
-        deltas: list[Delta] = []
+        deltas, self._opening = self._opening, []
         if isinstance(chunk, str):
             items: list[Item] = [chunk.encode("utf-8", "replace")]
         elif isinstance(chunk, bytes | bytearray | memoryview):
@@ -129,7 +132,7 @@ class Turn:
         if reason not in ("stop", "length"):
             raise UsageError(f"a turn finishes by stop or length, not {reason!r}", param="reason")
         reader = self._reader or self._start(None)
-        deltas: list[Delta] = []
+        deltas, self._opening = self._opening, []
         rest = self._utf8.finish()
         if rest:
             deltas += self._push(reader.feed(rest))
@@ -164,7 +167,9 @@ class Turn:
         return _merged(self._builder.push_all(events))
 
     def _reader_for(self, chunk: Chunk) -> Reader:
-        kind: type = str if isinstance(chunk, str) else bytes if isinstance(chunk, bytes | bytearray | memoryview) else list
+        kind: type = (
+            str if isinstance(chunk, str) else bytes if isinstance(chunk, bytes | bytearray | memoryview) else list
+        )
         if self._kind is None:
             self._kind = kind
         elif self._kind is not kind:
@@ -189,7 +194,7 @@ class Turn:
                 ]
         self._reader = Reader(program, prefix=prefix, echo=self._echo, strict=self._strict)
         # What the prompt wrote opens regions; its text counts as said only with echo.
-        self._builder.push_all(self._reader.opening())
+        self._opening = self._push(self._reader.opening())
         return self._reader
 
     def _written(self) -> tuple[tuple[str, bool], ...]:
@@ -240,7 +245,8 @@ def _advance(
     found = after(state, data, token)
     if found is None:
         raise UsageError(
-            f"the writer's grammar does not go on from what the prompt wrote ({data.decode()!r})", param="generation_prompt"
+            f"the writer's grammar does not go on from what the prompt wrote ({data.decode()!r})",
+            param="generation_prompt",
         )
     return found
 
@@ -280,17 +286,3 @@ def _id_source(seed: int | str | None) -> Callable[[], str]:
         return "".join(_ID_ALPHABET[number // len(_ID_ALPHABET) ** i % len(_ID_ALPHABET)] for i in range(_ID_LENGTH))
 
     return make
-
-
-def _ids_after_arguments(tools: ToolProfile | None) -> bool:
-    """True: the format writes a call's id behind its arguments."""
-    if tools is None:
-        return False
-    if Slot.ID in tools.call and Slot.ARGS in tools.call:
-        return tools.call.index(Slot.ID) > tools.call.index(Slot.ARGS)
-    shape = tools.object
-    if shape is None or shape.id_path is None or shape.id_path not in shape.order:
-        return False
-    if shape.args_path not in shape.order:
-        return False
-    return shape.order.index(shape.id_path) > shape.order.index(shape.args_path)

@@ -160,6 +160,17 @@ class ToolProfile:
     needs_object_arguments: bool = False
     per_message: bool = False  # each call is a message of its own
 
+    @property
+    def ids_after_arguments(self) -> bool:
+        """True: a call's id is written behind its arguments."""
+        if Slot.ID in self.call and Slot.ARGS in self.call:
+            return self.call.index(Slot.ID) > self.call.index(Slot.ARGS)
+        shape = self.object
+        if shape is None or shape.id_path not in shape.order or shape.args_path not in shape.order:
+            return False
+        assert shape.id_path is not None
+        return shape.order.index(shape.id_path) > shape.order.index(shape.args_path)
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
