@@ -1,3 +1,50 @@
-"""Between OpenAI-style chat messages and a language model: one grammar, learned from the chat template, both ways."""
+"""dragoman: the layer between chat messages and a language model, learned from the model's own chat template."""
 
-__version__ = "0.1.0"
+from dragoman.chat import Delta, Message, Problem, ToolCall, ToolCallDelta
+from dragoman.constraint.constraint import Constraint
+from dragoman.engine import Chunk, Engine, EngineInfo, Generation, GrammarSpec, Sampling
+from dragoman.errors import (
+    DragomanError,
+    EngineError,
+    GrammarError,
+    LimitError,
+    OutputError,
+    SchemaError,
+    StateError,
+    TemplateError,
+    UsageError,
+    VocabularyError,
+)
+from dragoman.format import ChatFormat
+from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.turn import Turn
+from dragoman.vocab import Vocabulary
+
+__all__ = [
+    "ChatFormat",
+    "Chunk",
+    "Constraint",
+    "Delta",
+    "DragomanError",
+    "Engine",
+    "EngineError",
+    "EngineInfo",
+    "Generation",
+    "GrammarError",
+    "GrammarSpec",
+    "LimitError",
+    "Message",
+    "OutputError",
+    "Problem",
+    "Sampling",
+    "SchemaError",
+    "SchemaOptions",
+    "StateError",
+    "TemplateError",
+    "ToolCall",
+    "ToolCallDelta",
+    "Turn",
+    "UsageError",
+    "Vocabulary",
+    "VocabularyError",
+]
