@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dragoman.dialect.markers import GAP
 from dragoman.grammar.nodes import AnyChar, Node, Ref, Repeat, alt, chars, complement, lit, opt, seq
+from dragoman.template.profile import Marker
 
+# Between two values where a template forgets to write anything.
+COMMA = Marker("", ",", " ")
 _VALUE = Ref("literal.value")
 _ESCAPE = seq(lit("\\"), AnyChar())
 # Numbers and words (true, True, None, -1.5e3): anything that neither nests nor ends a value.

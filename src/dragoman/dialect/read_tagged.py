@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.chat_schema import parameter_schema, resolve, value_kind
-from dragoman.dialect.literals import literal_rules
+from dragoman.dialect.literals import COMMA, literal_rules
 from dragoman.dialect.markers import (
     GAP,
     SPACES,
@@ -53,7 +53,7 @@ class TaggedReader:
         """Any number of arguments of ``tool`` (None: of a tool that nobody declared)."""
         if Slot.VALUE not in self.pieces:
             return EMPTY
-        separator = self.profile.argument_separator.text
+        separator = self.profile.argument_separator.text or (COMMA.text if self.literal else "")
         lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
         start = seq(GAP, opener(self.opening.text, self.controls), Commit("body")) if self.opening.text else GAP
         return Repeat(seq(lead, start, Tag("arg", self._argument(self._kinds(tool)))))

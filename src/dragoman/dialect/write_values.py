@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dragoman.chat_schema import declared_types, parameter_schema, resolve
+from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, resolve
+from dragoman.dialect.literals import COMMA
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
 from dragoman.errors import SchemaError
@@ -55,6 +56,7 @@ class ValueWriter:
         at = pieces.index(Slot.VALUE) if Slot.VALUE in pieces else len(pieces)
         # Nothing closes a value: it is a literal, which ends by itself and may hold any text.
         self.literal = not any(isinstance(piece, Marker) and piece.text for piece in pieces[at + 1 :])
+        self.separator = profile.argument_separator or (COMMA if self.literal else Marker())
         self.forbidden = () if self.literal else tuple(text.encode() for text in self.closing)
         self.rules: dict[str, Node] = {}
 
@@ -74,13 +76,13 @@ class ValueWriter:
         declared = resolve(root, root)
         properties, required = self._checked(tool, declared)
         each = [self._argument(tool, key, parameter_schema(root, key, root), root) for key in properties]
-        if not self.profile.argument_separator:
+        if not self.separator:
             return seq(*(one if key in required else opt(one) for key, one in zip(properties, each, strict=True)))
         return self._separated(tool, [(one, key in required) for key, one in zip(properties, each, strict=True)])
 
     def _separated(self, tool: Tool, each: Sequence[tuple[Node, bool]]) -> Node:
         """Arguments with a separator between two: one rule for what may follow the arguments so far."""
-        separator = marker(self.profile.argument_separator.written, self.controls)
+        separator = marker(self.separator.written, self.controls)
         name = f"write.arguments.{tool.name}"
         first: Node = EMPTY
         self.rules[f"{name}.{len(each)}"] = EMPTY
@@ -144,8 +146,8 @@ class ValueWriter:
         return lit(key)
 
     def _type_word(self, wanted: Any, root: Any, pointer: str) -> Node:
-        """The word that tells a value's type; the profile says which words the template writes."""
-        known = dict(self.profile.type_words)
+        """The word that tells a value's type: as the template writes it, JSON's own where it shows none."""
+        known = dict(self.profile.type_words) or {kind: kind for kind in JSON_TYPES}
         types = declared_types(wanted, root) or frozenset(known)
         found = [lit(known[kind]) for kind in sorted(types) if kind in known]
         if not found:
