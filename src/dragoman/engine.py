@@ -30,7 +30,7 @@ class GrammarSpec:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Sampling parameters; None leaves the engine's own default. ``extra`` is passed on under the engine's own names."""
+    """Sampling parameters; None leaves the engine's default. ``extra`` is passed on under the engine's own names."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -57,6 +57,9 @@ class ModelSettings:
     schema_options: SchemaOptions | None = None
     engine_fields: frozenset[str] = frozenset()
     system: str | None = None
+
+
+NO_SETTINGS = ModelSettings()
 
 
 class Stepper(Protocol):

@@ -82,7 +82,7 @@ class VocabularyError(DragomanError):
 
 
 class EngineError(DragomanError):
-    """The engine failed, refused the request or went away. ``status`` is the engine's own HTTP status, if it has one."""
+    """The engine failed, refused the request or went away. ``status`` is its own HTTP status, if it has one."""
 
     fault = "engine"
     status_hint = 502

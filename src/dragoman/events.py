@@ -32,7 +32,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The output broke the grammar at ``position``: open regions down to the recovery point are closed, reading went on."""
+    """The output broke the grammar at ``position``: regions are closed down to the recovery point, reading went on."""
 
     label: str
     position: int

@@ -1,4 +1,4 @@
-"""From a request to the prompt: checked, adapted to the template, rendered, and what the reader has to know of its end."""
+"""From a request to the prompt: adapted to the template, rendered, and what the reader has to know of its end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from os.path import commonprefix
+from itertools import zip_longest
 from typing import Any
 
 from dragoman.dialect.generic import with_tool_instructions
@@ -51,7 +51,7 @@ class Prompt:
 class Rendering:
     """How one request wants its prompt; see ``ChatFormat.turn`` for the arguments."""
 
-    messages: Sequence[Mapping[str, Any]]
+    messages: Sequence[dict[str, Any]]
     tools: Sequence[Mapping[str, Any]]
     variables: Mapping[str, Any]
     now: datetime.datetime | None
@@ -72,7 +72,7 @@ class Prompter:
 
     def prompt(self, rendering: Rendering, request: DialectRequest) -> Prompt:
         """The prompt of a checked request. Raises: TemplateError, LimitError, UsageError."""
-        messages, tools = list(rendering.messages), list(rendering.tools)
+        messages, tools = [*rendering.messages], [*rendering.tools]
         last: Mapping[str, Any] = {}
         if rendering.continued is not None:
             last = messages.pop()
@@ -80,7 +80,7 @@ class Prompter:
                 raise UsageError("there is nothing before the message to continue", param="continue_final_message")
         if self._profile.generic_tools:
             schema = request.answer.schema if isinstance(request.answer, JsonAnswer) else None
-            messages = list(with_tool_instructions(messages, tools, schema, choice=request.choice))
+            messages = [dict(m) for m in with_tool_instructions(messages, tools, schema, choice=request.choice)]
             tools = []
         adapted = adapt(messages, self._capabilities, keys=self._template.keys)
         with_prompt, without = (
@@ -114,7 +114,7 @@ class Prompter:
         (``<|im_`` of ``<|im_end|>`` and ``<|im_start|>``), the header tells where it begins."""
         if with_prompt.startswith(without):
             return with_prompt[len(without) :]
-        shared = len(commonprefix([with_prompt, without]))
+        shared = next(at for at, (a, b) in enumerate(zip_longest(with_prompt, without)) if a != b)
         header = self._profile.assistant_header
         at = with_prompt.rfind(header) if header else -1
         return with_prompt[at if 0 <= at < shared < at + len(header) else shared :]

@@ -102,9 +102,11 @@ class _Compiler:
     def emit(self, node: n.Node, following: int) -> int:
         """Code for ``node`` that goes on at ``following``; its entry."""
         try:
-            return self._EMIT[type(node)](self, node, following)
+            emit = self._EMIT[type(node)]
         except KeyError:
             raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled", rule=self.rule) from None
+        entry: int = emit(self, node, following)
+        return entry
 
     def literal(self, node: n.Literal, following: int) -> int:
         for byte in reversed(node.data):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dragoman.grammar import nodes as n
-from dragoman.grammar.machine import Frame, Machine, State
+from dragoman.grammar.frames import Frame
+from dragoman.grammar.machine import Machine, State
 from dragoman.grammar.program import Op, Program
 
 
