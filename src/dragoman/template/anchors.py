@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dragoman.template.atoms import atoms, closers, common_prefix, common_suffix, first_marker, openers, tags
+from dragoman.template.atoms import closers, common_prefix, common_suffix, first_marker, openers, tags
 from dragoman.template.probe import Prober, Rung, Said, conversation
 from dragoman.template.scan import Scan
 from dragoman.template.sentinels import FIRST
@@ -56,14 +56,14 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
     opened = prober.after_user(None, rung, generation=True)
     histories = list(_histories(prober, plain, calls))
     trailer = ""
-    if closed and opened and histories and not histories[0].startswith(closed) and opened.startswith(closed):
+    if closed and opened and closed.startswith(opened) and plain is not None:
+        trailer = _always_opened(prober, plain, opened)
+    if trailer and opened:  # the prompt is opened after every conversation, asked or not
+        closed = opened.removesuffix(trailer)
+    elif closed and opened and histories and not histories[0].startswith(closed) and opened.startswith(closed):
         # Something is appended to every conversation, whoever spoke last; it belongs to no turn.
         trailer = closed[len(common_prefix([closed, histories[0]])) :]
         opened = closed[: len(closed) - len(trailer)] + opened[len(closed) :]
-    elif closed and opened and closed.startswith(opened) and plain is not None:
-        # The prompt is opened after every conversation, asked or not.
-        trailer, header = _always_opened(prober, plain, opened)
-        closed = opened.removesuffix(header) if header else closed
     if opened is not None and opened != closed and not _headed(histories[-1:], closed, opened):
         # A turn of calls that the history writes without the header that all others have.
         histories = [text for text in histories if _headed([text], closed, opened)] or histories
@@ -94,16 +94,13 @@ def _after_content(prober: Prober, rung: Rung) -> str:
     return text[text.rindex(FIRST.content) + len(FIRST.content) :] if text and FIRST.content in text else ""
 
 
-def _always_opened(prober: Prober, rung: Rung, opened: str) -> tuple[str, str]:
-    """(what stands after a last answer beyond its end, the part of it that ends ``opened`` too): the opened prompt."""
-    last = _after_content(prober, rung)
-    end = closing(prober, rung, _user_start(prober, rung, Anchors("", "", "")))
-    if not end.strip() or not last.startswith(end):
-        return "", ""
-    trailer = last[len(end) :]
-    heads = ["".join(atoms(trailer)[:count]) for count in range(len(atoms(trailer)), 0, -1)]
-    header = next((head for head in heads if opened.endswith(head)), "")
-    return (trailer, header) if header.strip() else ("", "")
+def _always_opened(prober: Prober, rung: Rung, opened: str) -> str:
+    """What stands after a last answer and after a user message alike, from the marker that starts turns on."""
+    whole = prober.render(conversation(None, rung, FIRST, "none"), rung) or ""
+    begin = whole.removeprefix(getattr(prober.template, "bos_token", "")).lstrip()
+    shared = common_suffix([opened, _after_content(prober, rung)])
+    first = next((tag for tag in tags(begin)[:1] if begin.startswith(tag) and tag in shared), None)
+    return shared[shared.rindex(first) :] if first else ""
 
 
 def _headed(histories: list[str], closed: str | None, opened: str) -> bool:

@@ -105,6 +105,8 @@ class ReasoningLearner:
         opened, between = self._borders(found, variables)
         # The answer's own opener stands before it with and without reasoning; what is left closes the reasoning.
         wrapper = common_suffix([before, between])
+        if not {"last", "old"} & found.keys() and set(tags(opened + between)).isdisjoint(tags(before)):
+            between, wrapper = between + before, before  # reasoning and an answer were never seen together
         if not between[: len(between) - len(wrapper)].strip():
             wrapper = ""
         closed = between[: len(between) - len(wrapper)]
