@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ID_LENGTH = 9
+_TOKENS = "token ids"
 
 Chunk = str | bytes | Sequence[int]
 
@@ -86,7 +87,7 @@ class Turn:
         self.thinking_tags: tuple[str, str] | None = facts.thinking_tags(fmt.profile)
         self._echo = echo
         self._strict = strict
-        self._kind: type | None = None
+        self._kind: str | None = None
         self._reader: Reader | None = None
         self._utf8 = Utf8Sanitizer()
         self._reason: Literal["stop", "length"] | None = None
@@ -167,16 +168,13 @@ class Turn:
         return _merged(self._builder.push_all(events))
 
     def _reader_for(self, chunk: Chunk) -> Reader:
-        kind: type = (
-            str if isinstance(chunk, str) else bytes if isinstance(chunk, bytes | bytearray | memoryview) else list
-        )
+        kind = _kind(chunk)
         if self._kind is None:
             self._kind = kind
-        elif self._kind is not kind:
-            names = {str: "str", bytes: "bytes", list: "token ids"}
-            raise UsageError(f"the turn reads {names[self._kind]}, not {names[kind]}: one kind per turn", param="chunk")
+        elif self._kind != kind:
+            raise UsageError(f"the turn reads {self._kind}, not {kind}: one kind per turn", param="chunk")
         if self._reader is None:
-            self._start(self._vocab() if kind is list else None)
+            self._start(self._vocab() if kind == _TOKENS else None)
         assert self._reader is not None
         return self._reader
 
@@ -237,6 +235,12 @@ class Turn:
             for piece, token in pieces:
                 state = _advance(masks.after_text, state, piece.encode(), token)
         return Constraint(masks, state)
+
+
+def _kind(chunk: Chunk) -> str:
+    if isinstance(chunk, str):
+        return "str"
+    return "bytes" if isinstance(chunk, bytes | bytearray | memoryview) else _TOKENS
 
 
 def _advance(
