@@ -1,7 +1,8 @@
 """All small grammars and all short texts over the alphabet {a, b}.
 
 Trees that mean the same at a glance are left out: sequences and choices lean to one side, no empty item stands in a
-sequence, no alternative is repeated, and of two grammars that differ by swapping a and b one is kept.
+sequence, no alternative is repeated, and of two grammars that differ by swapping a and b one is kept, where the family
+has nothing that tells a from b.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Family:
 
     leaves: tuple[Node, ...]
     unary: tuple[Callable[[Node], Node], ...]
+    symmetric: bool = False
 
     def trees(self, size: int) -> list[Node]:
         """All trees of exactly this size."""
@@ -39,9 +41,9 @@ class Family:
         return by_size[size]
 
     def up_to(self, size: int) -> Iterator[Node]:
-        """All trees of at most this size, those that only swap a and b left out."""
+        """All trees of at most this size; in a symmetric family those that only swap a and b are left out."""
         for n in range(1, size + 1):
-            yield from (tree for tree in self.trees(n) if not b_comes_first(tree))
+            yield from (tree for tree in self.trees(n) if not (self.symmetric and b_comes_first(tree)))
 
 
 def star(item: Node) -> Node:

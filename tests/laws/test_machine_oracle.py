@@ -41,19 +41,22 @@ from tests.oracles.wellformed import refused
 TEXTS = all_texts(5)
 EXAMPLES = int(os.environ.get("DRAGOMAN_EXAMPLES", "400"))  # more for a longer hunt
 
-REGULAR = Family((A, B, EMPTY), (tag, star, lazy_star))
-RECURSIVE = Family((A, B, EMPTY, Ref("root")), (tag,))
+REGULAR = Family((A, B, EMPTY), (tag, star, lazy_star), symmetric=True)
+RECURSIVE = Family((A, B, EMPTY, Ref("root")), (tag,), symmetric=True)
 COUNTED = Family((A, B), (tag, optional, lambda item: Permutation((item, B), (False, True), A)))
 LOOKING = Family(
     (A, B, Until((b"ab",)), Until((b"b",)), UntilConfirmed(b"b", A, "v")),
     (tag, star, Peek, Negate, lambda item: Without(item, (b"ab",))),
 )
+OVERLAP = (b"ab", b"b")  # one begins inside the other
+SCANNING = Family((A, B, Until(OVERLAP)), (tag, star, lambda item: Without(item, OVERLAP)))
 # family, largest size, how many (grammar, text) pairs there must be at least: a hole in the enumeration must not pass
 FAMILIES = {
     "regular": (REGULAR, 6, 80_000),
     "recursive": (RECURSIVE, 7, 120_000),
     "counted": (COUNTED, 5, 10_000),
-    "looking": (LOOKING, 5, 120_000),
+    "looking": (LOOKING, 4, 40_000),
+    "scanning": (SCANNING, 5, 70_000),
 }
 
 
@@ -163,6 +166,10 @@ F = (b"aab",)
 CASES: dict[str, tuple[Node, bytes]] = {
     "an atomic group is no region: its text is not told": (Atomic(A), b"a"),
     "an inner scan ends without the outer one": (Without(Sequence((A, Without(A, F), B)), F), b"aab"),
+    "an inner until trails on when the outer scan is dropped": (
+        Sequence((Without(Until(OVERLAP), OVERLAP), B)),
+        b"ab",
+    ),
     "an until ends without the scan around it": (Without(Sequence((A, Until(F), Literal(b"aab"))), F), b"aaab"),
 }
 
@@ -174,6 +181,54 @@ def test_found_cases(name: str) -> None:
     assert read(compile_reader(grammar), text) == parse(grammar, text)
     writer = writer_of(grammar)
     assert (writer is not None and writes(writer, text)) == (parse(grammar, text) is not None)
+
+
+def keyed(item: Node) -> Node:
+    """A permutation that counts its rounds."""
+    return Permutation((item, A), (True, False), B)
+
+
+SELF = Ref("root")
+NESTED: dict[str, tuple[Node, bytes]] = {
+    "a rule repeated before the same rule": (Sequence((star(SELF), Choice((SELF, tag(A))))), b"aaab"),
+    "a rule repeated before the same rule in a region": (Sequence((star(SELF), Choice((B, tag(SELF))))), b"aababb"),
+    "permutations in permutations": (keyed(keyed(keyed(Sequence((SELF, B))))), b"aaabbb"),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_found_cases_of_ambiguous_recursion(name: str) -> None:
+    tree, text = NESTED[name]
+    check_recursion(tree, [text])
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.recursive(
+        st.sampled_from([A, B, SELF, SELF]),
+        lambda below: st.one_of(
+            st.builds(lambda x, y: Sequence((x, y)), below, below),
+            st.builds(lambda x, y: Choice((x, y)), below, below),
+            st.sampled_from([tag, star, lazy_star, keyed]).flatmap(lambda wrap: below.map(wrap)),
+        ),
+        max_leaves=6,
+    ),
+    st.lists(st.text("ab", min_size=3, max_size=7).map(lambda text: b"a" + text.encode()), min_size=4, max_size=8),
+)
+def test_ambiguous_recursion_keeps_its_priorities(tree: Node, texts: list[bytes]) -> None:
+    check_recursion(tree, texts)
+
+
+def check_recursion(tree: Node, texts: list[bytes]) -> None:
+    grammar = Grammar({"root": Choice((Sequence((A, tree)), B))})
+    if refused(grammar):
+        return
+    reader, writer = compile_reader(grammar), writer_of(grammar)
+    for text in texts:
+        expected = ask(grammar, text)
+        assert read(reader, text) == expected, describe(grammar, text)
+        written = writer is not None and writes(writer, text)
+        assert written == (expected is not None), f"writer: {describe(grammar, text)}"
 
 
 def test_recursion_behind_equal_prefixes_stays_linear() -> None:

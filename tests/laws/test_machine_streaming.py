@@ -121,8 +121,8 @@ def test_an_atomic_group_comes_at_once(data: st.DataObject) -> None:
     assert sum(bool(events) for events in deliveries) <= 1
 
 
-REGULAR = Family((A, B, EMPTY), (tag, star, lazy_star, optional))
-TWO_TAGS = Family((A, B), (tag, lambda item: Tag("u", item), star))
+REGULAR = Family((A, B, EMPTY), (tag, star, lazy_star, optional), symmetric=True)
+TWO_TAGS = Family((A, B), (tag, lambda item: Tag("u", item), star), symmetric=True)
 
 
 def test_what_nobody_disputes_is_taken() -> None:
@@ -169,7 +169,7 @@ def common_prefix(lists: list[list[Event]]) -> list[Event]:
 def test_a_writer_has_no_dead_ends() -> None:
     """On all small grammars without look-ahead: while the writer is alive, some text can still be completed."""
     checked = 0
-    recursive = Family((A, B, Class(()), Ref("root")), (optional,))
+    recursive = Family((A, B, Class(()), Ref("root")), (optional,), symmetric=True)
     for family, size in ((REGULAR, 5), (recursive, 5)):
         for tree in family.up_to(size):
             grammar = Grammar({"root": tree})
