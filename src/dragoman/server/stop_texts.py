@@ -1,0 +1,53 @@
+"""A client's own stop texts, applied to the text of the answer only: not to reasoning, not inside calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dragoman.chat import Delta
+
+
+class StopTexts:
+    """Deltas in, deltas out up to the first stop text, which is left out. What may be the beginning of one waits."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = tuple(text for text in texts if text)
+        self._held = ""
+        self.found = False
+
+    def push(self, deltas: Iterable[Delta]) -> list[Delta]:
+        """What may be sent now; nothing after ``found``."""
+        out: list[Delta] = []
+        for delta in deltas:
+            if self.found:
+                break
+            if delta.content and self._texts:
+                out += _content(self._take(delta.content))
+            else:
+                out += [*self.rest(), delta]
+        return out
+
+    def rest(self) -> list[Delta]:
+        """What still waits: another kind of delta follows it, or the end."""
+        held, self._held = self._held, ""
+        return _content(held)
+
+    def _take(self, piece: str) -> str:
+        text = self._held + piece
+        places = [at for stop in self._texts if (at := text.find(stop)) >= 0]
+        if places:
+            self.found = True
+            self._held = ""
+            return text[: min(places)]
+        kept = max(_overlap(text, stop) for stop in self._texts)
+        self._held = text[len(text) - kept :]
+        return text[: len(text) - kept]
+
+
+def _content(text: str) -> list[Delta]:
+    return [Delta(content=text)] if text else []
+
+
+def _overlap(text: str, stop: str) -> int:
+    """The length of the longest end of ``text`` that begins ``stop`` and is not all of it."""
+    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)
