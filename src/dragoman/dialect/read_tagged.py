@@ -93,6 +93,8 @@ class TaggedReader:
         at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else None
         following = self.pieces[at + 1] if at is not None and at + 1 < len(self.pieces) else None
         text = following.text if isinstance(following, Marker) else ""
+        if self.literal:
+            return SPACES + "'\"()[]{},<>" + text[:1]
         return "\n\r" + (text[0] if text else SPACES)
 
     def _written(self, key: Node, region: str) -> Node:
