@@ -1,0 +1,17 @@
+"""``dragoman demo``: a real model answers a real tool call; see :mod:`dragoman.cli.demo`."""
+
+from __future__ import annotations
+
+import argparse
+
+SUMMARY = "let the embedded model answer a tool call, and show every step"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It has no choices."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from dragoman.cli.demo import main
+
+    return main()

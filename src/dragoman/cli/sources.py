@@ -1,0 +1,114 @@
+"""What ``TEMPLATE`` may name on a command line, and the chat format that it gives."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import EngineError, TemplateError, UsageError
+from dragoman.format import ChatFormat
+
+_KINDS = "a .jinja file, a tokenizer_config.json, a model folder, a .gguf file or the URL of a running server"
+
+
+def add_template(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("template", metavar="TEMPLATE", help=_KINDS)
+    parser.add_argument(
+        "--bos", default=None, metavar="TEXT", help="the template's bos_token (a .jinja file names none)"
+    )
+    parser.add_argument("--eos", default=None, metavar="TEXT", help="the template's eos_token")
+
+
+def load_format(arguments: argparse.Namespace) -> ChatFormat:
+    """The format that the arguments of :func:`add_template` name."""
+    return format_of(arguments.template, bos=arguments.bos, eos=arguments.eos)
+
+
+def format_of(source: str, *, bos: str | None = None, eos: str | None = None) -> ChatFormat:
+    """Raises UsageError where ``source`` is none of the kinds, TemplateError where there is no template in it."""
+    if source.startswith(("http://", "https://")):
+        return _from_server(source, bos, eos)
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return ChatFormat.from_pretrained(path)
+    if not path.is_file():
+        raise UsageError(f"{source!r} is no file, folder or URL; wanted is {_KINDS}", param="TEMPLATE")
+    if path.suffix == ".gguf":
+        return ChatFormat.from_gguf(path)
+    if path.suffix == ".json":
+        return _from_config(path, bos, eos)
+    return ChatFormat.from_template(_text(path), bos_token=bos or "", eos_token=eos or "")
+
+
+def _from_config(path: Path, bos: str | None, eos: str | None) -> ChatFormat:
+    config = _object(_text(path), str(path))
+    found = config.get("chat_template")
+    named = {"default": found} if isinstance(found, str) else {}
+    if isinstance(found, list):
+        entries = [entry for entry in found if isinstance(entry, dict)]
+        named = {str(entry.get("name")): str(entry["template"]) for entry in entries if entry.get("template")}
+    if "default" not in named:
+        raise TemplateError(f"{path} holds no chat_template; newer models keep it in chat_template.jinja beside it")
+    return ChatFormat.from_template(
+        named["default"],
+        tool_use=named.get("tool_use"),
+        bos_token=_token(config.get("bos_token")) if bos is None else bos,
+        eos_token=_token(config.get("eos_token")) if eos is None else eos,
+    )
+
+
+def _from_server(url: str, bos: str | None, eos: str | None) -> ChatFormat:
+    """From ``/props``, which llama-server and this project's own server answer alike."""
+    known = server_props(url)
+    source = known.get("chat_template")
+    if not isinstance(source, str) or not source:
+        raise TemplateError(f"{url} tells no chat template in its /props")
+    return ChatFormat.from_template(
+        source,
+        tool_use=known.get("chat_template_tool_use") or None,
+        bos_token=str(known.get("bos_token") or "") if bos is None else bos,
+        eos_token=str(known.get("eos_token") or "") if eos is None else eos,
+    )
+
+
+def server_props(url: str) -> dict[str, Any]:
+    """The answer of ``/props``. Raises EngineError."""
+    from urllib.error import URLError
+    from urllib.parse import urlsplit
+    from urllib.request import ProxyHandler, build_opener
+
+    parts = urlsplit(url)
+    address = (
+        f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1').removesuffix('/props')}/props"
+    )
+    try:
+        with build_opener(ProxyHandler({})).open(address, timeout=30.0) as answer:
+            return _object(answer.read().decode(), address)
+    except (URLError, OSError, ValueError) as error:
+        raise EngineError(f"{address} does not answer: {error}; is a server running there?") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no text: {error}; wanted is {_KINDS}", param="TEMPLATE") from error
+
+
+def _object(text: str, name: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{name} must hold a JSON object")
+    return value
+
+
+def _token(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = value.get("content")
+    return value if isinstance(value, str) else ""
