@@ -14,6 +14,7 @@ from typing import Any
 
 from dragoman.chat import Message
 from dragoman.dialect.build import build
+from dragoman.dialect.facts import ids_after_name
 from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.errors import DragomanError
 from dragoman.grammar.compile import compile_reader
@@ -199,7 +200,10 @@ class _Prover:
         reader = Reader(self.program)
         tools = self.profile.tools
         late = tools is not None and tools.ids_after_arguments
-        builder = MessageBuilder(_tool_dicts(), id_source=lambda: "", ids_after_arguments=late)
+        after_name = ids_after_name(self.profile)
+        builder = MessageBuilder(
+            _tool_dicts(), id_source=lambda: "", ids_after_name=after_name, ids_after_arguments=late
+        )
         builder.push_all(reader.feed(text.encode()))
         builder.push_all(reader.finish("stop"))
         builder.finish("stop")

@@ -97,6 +97,7 @@ class Turn:
         self._builder = MessageBuilder(
             tools,
             id_source=_id_source(id_seed),
+            ids_after_name=facts.ids_after_name(fmt.profile),
             ids_after_arguments=calls is not None and calls.ids_after_arguments,
         )
 

@@ -318,6 +318,22 @@ def test_ids_are_the_models_where_they_come_in_time(parts: list[Region], late: b
     assert (call.id, call.arguments) == (expected, "{}")
 
 
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([("name", "f"), ("id", "abc"), ("args", "{}")], "abc"),
+        ([("name", "f"), ("args", "{}")], "call00001"),
+        ([("name", "f"), ("arg", [("key", "a"), ("value.string", "b")])], "call00001"),
+    ],
+)
+def test_an_id_between_name_and_arguments_is_waited_for_until_the_arguments(parts: list[Any], expected: str) -> None:
+    events = events_of([("call", parts)])
+    reader = builder(None, ids_after_name=True)
+    begun = next(at for at, event in enumerate(events) if isinstance(event, Opened) and event.tag in ("args", "arg"))
+    deltas = reader.push_all(events[: begun + 1])
+    assert [(piece.id, piece.name) for delta in deltas for piece in delta.tool_calls] == [(expected, "f")]
+
+
 @pytest.mark.parametrize("parts", [[], [("args", "")], [("args", " \n")], [("args.json", "")]])
 def test_absent_arguments_are_an_empty_object(parts: list[Region]) -> None:
     message = read(events_of([("call", [("name", "f"), *parts])]))

@@ -16,22 +16,31 @@ from dragoman.stream.json_text import WHITE, is_json_object
 from dragoman.stream.unescape import JsonUnescaper, unescape
 
 _WHOLE: Final = frozenset({"id", "id.json", "name", "name.json", "key", "key.json"})  # read when they are complete
+_ARGUMENTS: Final = frozenset({"args", "args.json", "arg"})
 
 
 class CallBuilder:
     """Call number ``index``. ``problems``: (code, message) pairs that the owner takes away.
 
+    ids_after_name: an id may stand between name and arguments, so the first piece waits for it or for the arguments.
     ids_after_arguments: an id may still follow the arguments, so the first piece waits for it or for the call's end.
     """
 
     def __init__(
-        self, index: int, *, tools: Sequence[Mapping[str, Any]], new_id: Callable[[], str], ids_after_arguments: bool
+        self,
+        index: int,
+        *,
+        tools: Sequence[Mapping[str, Any]],
+        new_id: Callable[[], str],
+        ids_after_name: bool = False,
+        ids_after_arguments: bool = False,
     ) -> None:
         self.problems: list[tuple[str, str]] = []
         self._index = index
         self._tools = tools
         self._new_id = new_id
-        self._wait_for_id = ids_after_arguments
+        self._wait_for_id = ids_after_name or ids_after_arguments
+        self._wait_for_arguments = not ids_after_arguments
         self._id = ""
         self._name: str | None = None
         self._started = False  # the first piece is out
@@ -56,13 +65,17 @@ class CallBuilder:
 
     def open(self, tag: str) -> list[ToolCallDelta]:
         """A region inside the call starts."""
+        out: list[ToolCallDelta] = []
+        if tag in _ARGUMENTS and self._wait_for_arguments:
+            self._wait_for_id = False
+            out = self._start(final=False)
         if tag in _WHOLE:
             self._text = []
         elif tag == "args.json":
             self._unescaper = JsonUnescaper()
         elif tag.startswith("value."):
-            return self._deliver(self._tagged().begin_value(tag))
-        return []
+            out += self._deliver(self._tagged().begin_value(tag))
+        return out
 
     def text(self, tag: str, text: str) -> list[ToolCallDelta]:
         """Text of the innermost region; the markers of the call itself are nobody's text."""

@@ -41,7 +41,8 @@ class MessageBuilder:
 
     tools: the request's tool list, for the types of tagged arguments and for names that nobody declared.
     id_source: a fresh call id; asked only for calls to which the model gave none.
-    ids_after_arguments: the format writes ids behind the arguments, so a call waits for its id.
+    ids_after_name: the format writes ids between name and arguments, so a call waits for its id.
+    ids_after_arguments: it writes them behind the arguments.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class MessageBuilder:
         tools: Sequence[Mapping[str, Any]] | None = None,
         *,
         id_source: Callable[[], str],
+        ids_after_name: bool = False,
         ids_after_arguments: bool = False,
     ) -> None:
         self._tools = tools or ()
         self._id_source = id_source
+        self._ids_after_name = ids_after_name
         self._ids_after_arguments = ids_after_arguments
         self._regions: list[_Region] = []
         self._position = 0
@@ -145,6 +148,7 @@ class MessageBuilder:
                 len(self._calls),
                 tools=self._tools,
                 new_id=self._id_source,
+                ids_after_name=self._ids_after_name,
                 ids_after_arguments=self._ids_after_arguments,
             )
             self._calls.append(self._call)
