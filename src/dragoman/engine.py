@@ -50,12 +50,14 @@ class ModelSettings:
 
     sampling: used where a request says nothing.  schema_options: how JSON is written under a grammar; None: as usual.
     engine_fields: fields of a request that are handed to the engine under the same name, though nobody here reads them.
+    parallel_tool_calls: may one answer hold several calls, where a request says nothing; None: as the template has it.
     system: the system message of a terminal chat that names none.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
     schema_options: SchemaOptions | None = None
     engine_fields: frozenset[str] = frozenset()
+    parallel_tool_calls: bool | None = None
     system: str | None = None
 
 

@@ -26,5 +26,6 @@ SMOLLM2_SETTINGS = ModelSettings(
     ),
     schema_options=SchemaOptions(string_max=48, number_digits=15, fraction_digits=6, banned=(b"<",)),
     engine_fields=LLAMA_FIELDS,
+    parallel_tool_calls=False,  # it goes on to call the other tools, wanted or not
     system="You are a helpful assistant. Answer in one short sentence.",
 )

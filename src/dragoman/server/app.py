@@ -65,8 +65,9 @@ class Service:
         """``POST /v1/chat/completions``"""
         chat = wire.read_chat_request(wire.read_body(await _body(request)), self.settings)
         info = await self.info()
-        job = await _in_thread(partial(prepare, self.format, chat, info, self.settings, now=self._now()))
         head = wire.Head(self._new_id(), int(self._clock()), await self.model())
+        work = partial(prepare, self.format, chat, info, self.settings, now=self._now(), id_seed=head.id)
+        job = await _in_thread(work)
         return Reply(job, self.engine, head, chat.stream, chat.include_usage)
 
     async def apply_template(self, request: Request) -> Response:
@@ -74,7 +75,7 @@ class Service:
         chat = wire.read_chat_request(wire.read_body(await _body(request)), self.settings)
 
         def render() -> dict[str, Any]:
-            turn = make_turn(self.format, chat, self.settings, self._now())
+            turn = make_turn(self.format, chat, self.settings, now=self._now())
             parts = [{"text": text, "input": is_input} for text, is_input in turn.prompt.parts]
             shown: dict[str, Any] = {"prompt": turn.prompt.text, "parts": parts}
             if self.format.vocab is not None:

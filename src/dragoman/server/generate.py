@@ -46,9 +46,17 @@ class Ended:
 Piece: TypeAlias = Delta | Ended
 
 
-def make_turn(fmt: ChatFormat, request: ChatRequest, settings: ModelSettings, now: datetime.datetime | None) -> Turn:
-    """The turn of a request. Raises UsageError, TemplateError, LimitError."""
-    return fmt.turn(**request.turn, schema_options=settings.schema_options, now=now)
+def make_turn(
+    fmt: ChatFormat,
+    request: ChatRequest,
+    settings: ModelSettings,
+    *,
+    now: datetime.datetime | None = None,
+    id_seed: str | None = None,
+) -> Turn:
+    """The turn of a request; the ids of its calls come from ``id_seed``. Raises UsageError, TemplateError, LimitError."""
+    defaults = {"parallel_tool_calls": settings.parallel_tool_calls, "schema_options": settings.schema_options}
+    return fmt.turn(**{**defaults, **request.turn}, now=now, id_seed=id_seed)
 
 
 def prepare(
@@ -58,9 +66,10 @@ def prepare(
     settings: ModelSettings = NO_SETTINGS,
     *,
     now: datetime.datetime | None = None,
+    id_seed: str | None = None,
 ) -> Job:
     """What the engine is asked. Raises UsageError, TemplateError, LimitError, SchemaError."""
-    turn = make_turn(fmt, request, settings, now)
+    turn = make_turn(fmt, request, settings, now=now, id_seed=id_seed)
     generation = Generation(
         prompt_ids=_prompt_ids(turn, fmt, info),
         prompt_text=turn.prompt.text,

@@ -34,11 +34,12 @@ class StopTexts:
 
     def _take(self, piece: str) -> str:
         text = self._held + piece
-        places = [at for stop in self._texts if (at := text.find(stop)) >= 0]
-        if places:
+        # The one that is complete first, whatever the pieces; of those that end together the longest.
+        found = [(at + len(stop), at) for stop in self._texts if (at := text.find(stop)) >= 0]
+        if found:
             self.found = True
             self._held = ""
-            return text[: min(places)]
+            return text[: min(found)[1]]
         kept = max(_overlap(text, stop) for stop in self._texts)
         self._held = text[len(text) - kept :]
         return text[: len(text) - kept]

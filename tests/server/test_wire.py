@@ -1,0 +1,243 @@
+"""Requests as they come in: what is accepted, what it means, what is refused and under which name."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dragoman.engine import ModelSettings, Sampling
+from dragoman.errors import EngineError, LimitError, SchemaError, UsageError
+from dragoman.server import wire
+from tests.server.service import MESSAGES, TOOLS, Service
+
+
+def read(**fields: Any) -> wire.ChatRequest:
+    return wire.read_chat_request({"messages": MESSAGES, **fields})
+
+
+def test_sampling_fields_arrive_under_our_names() -> None:
+    request = read(
+        max_tokens=5,
+        temperature=0.5,
+        top_p=0.9,
+        top_k=40,
+        min_p=0.1,
+        seed=7,
+        presence_penalty=-1,
+        frequency_penalty=1.5,
+    )
+    assert request.sampling == Sampling(
+        max_tokens=5,
+        temperature=0.5,
+        top_p=0.9,
+        top_k=40,
+        min_p=0.1,
+        seed=7,
+        presence_penalty=-1,
+        frequency_penalty=1.5,
+    )
+    assert read(max_tokens=5, max_completion_tokens=6).sampling.max_tokens == 6
+    assert read(max_tokens=-1).sampling.max_tokens is None
+    assert read(logit_bias={"5": -100, "6": 1}).sampling.logit_bias == {5: -math.inf, 6: 1.0}
+
+
+def test_the_models_settings_fill_what_a_request_leaves_open() -> None:
+    settings = ModelSettings(
+        sampling=Sampling(max_tokens=9, temperature=0.0, extra={"dry_multiplier": 0.8}),
+        engine_fields=frozenset({"repeat_penalty", "dry_multiplier"}),
+    )
+    body = {"messages": MESSAGES, "temperature": 1, "repeat_penalty": 1.1, "mirostat": 2}
+    sampling = wire.read_chat_request(body, settings).sampling
+    assert sampling == Sampling(max_tokens=9, temperature=1, extra={"dry_multiplier": 0.8, "repeat_penalty": 1.1})
+    assert wire.read_chat_request({**body, "dry_multiplier": 0}, settings).sampling.extra["dry_multiplier"] == 0
+
+
+def test_fields_that_change_nothing_here_are_accepted() -> None:
+    request = read(
+        model="any",
+        user="u",
+        store=True,
+        metadata={"a": "b"},
+        service_tier="auto",
+        n=1,
+        logprobs=False,
+        top_logprobs=None,
+        modalities=["text"],
+        stop=None,
+        some_field_of_tomorrow=[1, 2],
+    )
+    assert request == read()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n", 2),
+        ("n", True),
+        ("logprobs", True),
+        ("top_logprobs", 3),
+        ("functions", [{"name": "f"}]),
+        ("function_call", "auto"),
+        ("audio", {"voice": "x"}),
+        ("modalities", ["text", "audio"]),
+        ("web_search_options", {}),
+        ("reasoning_budget_tokens", 100),
+        ("messages", "hi"),
+        ("messages", None),
+        ("tools", {}),
+        ("tool_choice", 1),
+        ("parallel_tool_calls", "yes"),
+        ("response_format", "json_object"),
+        ("chat_template_kwargs", []),
+        ("reasoning_effort", 3),
+        ("stream", "true"),
+        ("stream_options", True),
+        ("stop", 5),
+        ("stop", ["a", 5]),
+        ("temperature", -0.1),
+        ("temperature", "hot"),
+        ("temperature", float("nan")),
+        ("top_p", 1.5),
+        ("max_tokens", 1.5),
+        ("max_tokens", -2),
+        ("max_tokens", True),
+        ("seed", "x"),
+        ("logit_bias", {"a": 1}),
+        ("logit_bias", {"1": "x"}),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=name) as caught:
+        read(**{name: value})
+    assert caught.value.param == name
+
+
+def test_thinking_must_be_a_boolean() -> None:
+    with pytest.raises(UsageError, match="enable_thinking"):
+        read(chat_template_kwargs={"enable_thinking": "false"})
+    assert read(chat_template_kwargs={"enable_thinking": False}).turn["chat_template_kwargs"] == {
+        "enable_thinking": False
+    }
+
+
+def test_the_short_name_of_a_json_schema() -> None:
+    request = read(json_schema={"type": "object"})
+    assert request.turn["response_format"] == {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 200_000])
+def test_a_body_that_is_no_request(body: bytes) -> None:
+    response = Service().post(body)
+    assert response.status_code == 400
+    assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": {}}]}]},
+            "messages[0].tool_calls[0].function.name",
+        ),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "nobody"}}}, "tool_choice"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
+    ],
+)
+def test_what_the_turn_refuses_names_its_place(fields: dict[str, Any], param: str) -> None:
+    response = Service().chat(**fields)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["param"] == param
+    assert set(error) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "called", "lazy"),
+    [
+        ("auto", {"get_weather", "get_time"}, True),
+        ("required", {"get_weather", "get_time"}, False),
+        ({"type": "function", "function": {"name": "get_time"}}, {"get_time"}, False),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "required",
+                    "tools": [{"type": "function", "function": {"name": "get_time"}}],
+                },
+            },
+            {"get_time"},
+            False,
+        ),
+        ("none", set(), None),
+    ],
+)
+def test_tool_choice_reaches_the_engine_as_a_grammar(choice: Any, called: set[str], lazy: bool | None) -> None:
+    service = Service(["Hi."])
+    assert service.chat(tools=TOOLS, tool_choice=choice).status_code == 200
+    [request] = service.engine.record.requests
+    if lazy is None:
+        assert request.grammar is None
+        return
+    assert request.grammar is not None
+    assert request.grammar.lazy == lazy
+    assert bool(request.grammar.triggers) == lazy
+    assert {name for name in ("get_weather", "get_time") if name in request.grammar.gbnf} == called
+    banned = {token for token, added in request.sampling.logit_bias.items() if added == -math.inf}
+    assert banned, "control tokens that no answer needs are banned under a grammar"
+
+
+def test_a_form_of_answer_reaches_the_engine_as_a_grammar() -> None:
+    service = Service(['{"a": 1}', "{}", "hi"])
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    forms = [{"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}, {"type": "json_object"}]
+    for form in forms:
+        assert service.chat(response_format=form).status_code == 200
+    assert service.chat(response_format={"type": "text"}).status_code == 200
+    first, second, third = service.engine.record.requests
+    assert first.grammar is not None
+    assert "a" in first.grammar.gbnf
+    assert second.grammar is not None
+    assert third.grammar is None
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+        [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "call_1", "type": "function", "function": {"name": "get_time", "arguments": "{}"}}
+                ],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "noon"}]},
+        ],
+    ],
+)
+def test_messages_as_clients_write_them(messages: list[dict[str, Any]]) -> None:
+    response = Service(["Ok."]).chat(messages=messages, tools=TOOLS)
+    assert response.status_code == 200, response.text
+
+
+def test_errors_say_whose_fault_it_is() -> None:
+    assert wire.error_body(UsageError("no", param="x"))["error"] == {
+        "message": "no",
+        "type": "invalid_request_error",
+        "param": "x",
+        "code": None,
+    }
+    assert wire.error_body(EngineError("gone"))["error"]["type"] == "engine_error"
+    assert wire.error_body(SchemaError("no", pointer="/a"))["error"]["message"].endswith("(at /a of the schema)")
+    assert wire.error_body(LimitError("no", bound="tools", limit=1))["error"]["code"] == "limit_tools"
+    hidden = wire.error_body(RuntimeError("a path, a secret"))["error"]
+    assert "secret" not in hidden["message"]
+    assert hidden["type"] == "server_error"
