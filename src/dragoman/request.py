@@ -23,7 +23,7 @@ def dialect_request(
     undeclared_calls: str,
     schema_options: SchemaOptions | None,
 ) -> DialectRequest:
-    """The dialect's view of a request; its prefix is filled in once the prompt is known. UsageError names the argument."""
+    """The dialect's view of a request; its prefix is filled in once the prompt is known. Raises: UsageError."""
     declared = tuple(_tool(tool) for tool in tools)
     choice, allowed = _choice(tool_choice, declared)
     answer = _answer(response_format, grammar)

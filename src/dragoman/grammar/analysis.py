@@ -59,14 +59,19 @@ def nullable(node: n.Node, rules: Mapping[str, bool]) -> bool:
 
 
 def nullable_rules(grammar: n.Grammar) -> dict[str, bool]:
-    """rule -> may it match the empty string. Least fixpoint."""
+    """rule -> may it match the empty string. Least fixpoint, linear in the size of the grammar."""
     known = dict.fromkeys(grammar.rules, False)
-    changed = True
-    while changed:
-        changed = False
-        for name, node in grammar.rules.items():
-            if not known[name] and nullable(node, known):
-                known[name] = changed = True
+    users: dict[str, list[str]] = {}
+    for name, body in grammar.rules.items():
+        for node in walk(body):
+            if isinstance(node, n.Ref):
+                users.setdefault(node.name, []).append(name)
+    waiting = list(grammar.rules)
+    while waiting:
+        name = waiting.pop()
+        if not known[name] and nullable(grammar.rules[name], known):
+            known[name] = True
+            waiting += users.get(name, ())
     return known
 
 

@@ -6,7 +6,7 @@ fill it in. Rules are compiled one by one and linked at the end. Nothing here ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dragoman.errors import GrammarError, LimitError
@@ -294,14 +294,33 @@ def _weight(node: n.Node) -> int:
 def _live(code: list[Code]) -> bytes:
     """1 where a parse can still be completed: least fixpoint, look-aheads not considered (they only forbid)."""
     live = bytearray(len(code))
-    changed = True
-    while changed:
-        changed = False
-        for at, (op, argument, following) in enumerate(code):
-            if not live[at] and _is_live(op, argument, following, code, live):
-                live[at] = 1
-                changed = True
+    users: list[list[int]] = [[] for _ in code]
+    for at, instruction in enumerate(code):
+        for below in _depends_on(instruction, code):
+            users[below].append(at)
+    # Code is emitted back to front, so most of what an instruction depends on comes before it: taken from the end.
+    waiting = list(range(len(code) - 1, -1, -1))
+    while waiting:
+        at = waiting.pop()
+        if not live[at] and _is_live(*code[at], code, live):
+            live[at] = 1
+            waiting += users[at]
     return bytes(live)
+
+
+def _depends_on(instruction: Code, code: list[Code]) -> Iterable[int]:
+    op, argument, following = instruction
+    if op == Op.SPLIT:
+        return argument  # type: ignore[no-any-return]
+    if op == Op.CALL:
+        return (argument, following)
+    if op == Op.LOOP:
+        return argument[2:4]  # type: ignore[no-any-return]
+    if op == Op.PERM:
+        return (*argument[0], *argument[1], argument[3])
+    if op == Op.AGAIN:
+        return (code[following][1][3],)
+    return () if following < 0 else (following,)
 
 
 def _is_live(op: int, argument: Any, following: int, code: list[Code], live: bytearray) -> bool:

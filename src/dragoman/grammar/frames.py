@@ -9,7 +9,7 @@ choice inside the rule could come before a choice between its callers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dragoman.errors import LimitError
 from dragoman.limits import Limits
@@ -18,13 +18,17 @@ Link = tuple[int, int, "Frame"]
 
 
 class Frame:
-    """Interned: compare by identity. The root frame has no links."""
+    """Interned: compare by identity. The root frame has no links.
 
-    __slots__ = ("depth", "links")
+    group: tells apart shared frames with the same links that were joined independently in one state.
+    """
 
-    def __init__(self, links: tuple[Link, ...], depth: int) -> None:
+    __slots__ = ("depth", "group", "links")
+
+    def __init__(self, links: tuple[Link, ...], depth: int, group: int = 0) -> None:
         self.links = links
         self.depth = depth
+        self.group = group
 
 
 class Frames:
@@ -37,25 +41,35 @@ class Frames:
 
     def reset(self) -> None:
         """Forget what was interned; frames in use stay what they are."""
-        self._frames: dict[tuple[Link, ...], Frame] = {}
+        self._frames: dict[tuple[tuple[Link, ...], int], Frame] = {}
         self._merges: dict[tuple[Frame, Frame], Frame] = {}
 
-    def of(self, links: tuple[Link, ...]) -> Frame:
+    def of(self, links: tuple[Link, ...], group: int = 0) -> Frame:
         """The frame with these links. LimitError past ``limits.machine_depth``."""
-        frame = self._frames.get(links)
+        frame = self._frames.get((links, group))
         if frame is None:
             depth = 1 + max(parent.depth for _, _, parent in links)
             if depth > self._limits.machine_depth:
                 raise LimitError("nested too deep", bound="machine_depth", limit=self._limits.machine_depth)
-            frame = self._frames[links] = Frame(links, depth)
+            frame = self._frames[links, group] = Frame(links, depth, group)
         return frame
 
     def push(self, at: int, count: int, parent: Frame) -> Frame:
         return self.of(((at, count, parent),))
 
-    def join(self, better: Frame, other: Frame) -> Frame:
-        """A frame that returns to where ``better`` does, then to where ``other`` does."""
-        return self.of((*better.links, *(link for link in other.links if link not in better.links)))
+    def join(self, better: Frame, other: Frame, in_use: Sequence[Frame]) -> Frame | None:
+        """A frame that returns to where ``better`` does, then to where ``other`` does.
+
+        None where one of the two is shared already and on the way of a frame ``in_use``: their order would be lost.
+        """
+        parts = [frame for frame in (better, other) if len(frame.links) > 1]
+        if any(passes(frame, part) for frame in in_use for part in parts):
+            return None
+        links = (*better.links, *(link for link in other.links if link not in better.links))
+        group = 0
+        while any(passes(frame, self.of(links, group)) for frame in in_use):
+            group += 1
+        return self.of(links, group)
 
     def merge(self, a: Frame, b: Frame) -> Frame:
         """A frame that returns to wherever ``a`` or ``b`` does, order lost, parents merged too."""
@@ -96,7 +110,7 @@ class Frames:
             elif missing:
                 stack += missing
             else:
-                done[top] = self.of(tuple((at, k, done[parent]) for at, k, parent in top.links))
+                done[top] = self.of(tuple((at, k, done[parent]) for at, k, parent in top.links), top.group)
                 stack.pop()
         return done[frame]
 
@@ -113,6 +127,22 @@ def passes(frame: Frame, through: Frame) -> bool:
             seen.add(top)
             stack.extend(_parents(top))
     return False
+
+
+def shared_above(frame: Frame, below: Frame) -> list[Frame]:
+    """The frames with several links on the way from ``frame`` to ``below``, that one left out."""
+    seen: set[Frame] = set()
+    stack = [frame]
+    found: list[Frame] = []
+    while stack:
+        top = stack.pop()
+        if top in seen or top.depth <= below.depth:
+            continue
+        seen.add(top)
+        if len(top.links) > 1 and passes(top, below):
+            found.append(top)
+        stack.extend(_parents(top))
+    return found
 
 
 def _parents(frame: Frame) -> Iterable[Frame]:

@@ -1,8 +1,8 @@
 """Look-ahead as a condition that a thread carries: sets of positions in a guard's own code, advanced byte by byte.
 
-A condition is ``(kind, guard, positions, depth)``; a thread's conditions are a sorted tuple, interned to a small id,
-0 = none. ``depth`` counts scans for the same language that lie inside one another: the outer one has seen all that the
-inner ones have, so they need no positions of their own, only an end each.
+A condition is ``(kind, guard, positions)``; a thread's conditions are a sorted tuple, interned to a small id, 0 = none.
+Scans for the same language may lie inside one another: each has its own positions, those of an inner one among those
+of the outer, so the one with the fewest is the innermost.
 
 | kind | begins | a byte makes the guard match | a byte leaves no position | the input ends |
 |---|---|---|---|---|
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dragoman.grammar.program import Op, Program
 
-Condition = tuple[int, int, frozenset[int], int]
+Condition = tuple[int, int, frozenset[int]]
 
 SCAN, TRAIL, REFUSE, REQUIRE, REQUIRE_OR_END = range(5)
 DEAD = -1
@@ -34,7 +34,7 @@ class Guards:
         self._closures: dict[int, frozenset[int]] = {}
 
     def _intern(self, conditions: list[Condition]) -> int:
-        key = tuple(sorted(conditions, key=lambda c: (c[0], c[1], sorted(c[2]), c[3])))
+        key = tuple(sorted(conditions, key=lambda c: (c[0], c[1], sorted(c[2]))))
         known = self._ids.get(key)
         if known is None:
             known = self._ids[key] = len(self._sets)
@@ -70,36 +70,24 @@ class Guards:
         start = self.closure(guard)
         met = self._matches(start)
         if kind == SCAN:
-            return self._deeper(guard_set, guard, 1)
+            return self._intern([*self._sets[guard_set], (SCAN, guard, frozenset())])
         if kind == REFUSE:
-            return DEAD if met else self._intern([*self._sets[guard_set], (REFUSE, guard, start, 1)])
+            return DEAD if met else self._intern([*self._sets[guard_set], (REFUSE, guard, start)])
         if met:
             return guard_set
         if not start and kind == REQUIRE:
             return DEAD
-        return self._intern([*self._sets[guard_set], (kind, guard, start, 1)])
+        return self._intern([*self._sets[guard_set], (kind, guard, start)])
 
     def leave(self, guard_set: int, guard: int, *, drop: bool) -> int:
         """``guard_set`` with the scan for ``guard`` ended: dropped, or trailing what has begun."""
         rest = list(self._sets[guard_set])
-        for i, (kind, entry, positions, depth) in enumerate(rest):
-            if kind == SCAN and entry == guard:
-                if depth > 1:
-                    return self._deeper(guard_set, guard, -1)
-                del rest[i]
-                if positions and not drop:
-                    rest.append((TRAIL, guard, positions, 1))
-                break
+        scans = [condition for condition in rest if condition[:2] == (SCAN, guard)]
+        innermost = min(scans, key=lambda condition: len(condition[2]))
+        rest.remove(innermost)
+        if innermost[2] and not drop:
+            rest.append((TRAIL, guard, innermost[2]))
         return self._intern(rest)
-
-    def _deeper(self, guard_set: int, guard: int, by: int) -> int:
-        """``guard_set`` with one more, or one less, scan for ``guard`` inside the one that is under way."""
-        out = list(self._sets[guard_set])
-        for i, (kind, entry, positions, depth) in enumerate(out):
-            if kind == SCAN and entry == guard:
-                out[i] = (kind, entry, positions, depth + by)
-                return self._intern(out)
-        return self._intern([*out, (SCAN, guard, frozenset(), 1)])
 
     def step(self, guard_set: int, symbol: int) -> int:
         """The conditions after ``symbol``, or DEAD."""
@@ -113,7 +101,7 @@ class Guards:
 
     def _step(self, guard_set: int, symbol: int) -> int:
         out: list[Condition] = []
-        for kind, guard, positions, depth in self._sets[guard_set]:
+        for kind, guard, positions in self._sets[guard_set]:
             old = positions | self.closure(guard) if kind == SCAN else positions
             new = self._move(old, symbol)
             met = self._matches(new)
@@ -121,11 +109,11 @@ class Guards:
                 if not met and not new:
                     return DEAD
                 if not met:
-                    out.append((REQUIRE, guard, new, depth))
+                    out.append((REQUIRE, guard, new))
             elif met:
                 return DEAD
             elif new or kind == SCAN:
-                out.append((kind, guard, new, depth))
+                out.append((kind, guard, new))
         return self._intern(out)
 
     def _move(self, positions: frozenset[int], symbol: int) -> frozenset[int]:
@@ -143,4 +131,4 @@ class Guards:
     def describe(self, guard_set: int) -> str:
         names = ("scan", "trail", "refuse", "require", "require_or_end")
         conditions = self._sets[guard_set]
-        return " ".join(f"{names[kind]}@{guard}{sorted(positions)}" for kind, guard, positions, _ in conditions)
+        return " ".join(f"{names[kind]}@{guard}{sorted(positions)}" for kind, guard, positions in conditions)

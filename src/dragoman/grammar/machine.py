@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from dragoman.errors import LimitError
 from dragoman.grammar import guards as g
-from dragoman.grammar.frames import Frame, Frames, passes
+from dragoman.grammar.frames import Frame, Frames, passes, shared_above
 from dragoman.grammar.program import Op, Program
 from dragoman.limits import DEFAULT, Limits
 
@@ -171,15 +171,25 @@ class Machine:
     def _joined(self, threads: Iterable[Thread]) -> list[Thread]:
         """Neighbours that differ in their frames only become one thread."""
         out: list[Thread] = []
-        for at, frame, guard, old in threads:
+        waiting = list(threads)
+        for number, (at, frame, guard, old) in enumerate(waiting):
+            joined = None
             if out and out[-1][0] == at and out[-1][2:] == (guard, old):
-                out[-1] = (at, self.frames.join(out[-1][1], frame), guard, old)
-            else:
+                others = [thread[1] for thread in (*out[:-1], *waiting[number + 1 :])]
+                joined = self.frames.join(out[-1][1], frame, others)
+            if joined is None:
                 out.append((at, frame, guard, old))
+            else:
+                out[-1] = (at, joined, guard, old)
         return out
 
     def _parted(self, threads: tuple[Thread, ...], shared: Frame) -> tuple[Thread, ...]:
-        """The threads with ``shared`` taken apart: all of them for its first link, then all for the next."""
+        """The threads with one shared frame taken apart: all of them for its first link, then all for the next.
+
+        That is ``shared``, or the one that lies farthest above it: what is joined inside comes apart first.
+        """
+        above = {frame for thread in threads for frame in shared_above(thread[1], shared)}
+        shared = max(above, key=lambda frame: frame.depth, default=shared)
         inside = [passes(thread[1], shared) for thread in threads]
         first, last = inside.index(True), len(inside) - inside[::-1].index(True)
         copies = [self.frames.split(thread[1], shared) for thread in threads[first:last]]
@@ -191,6 +201,7 @@ class Machine:
         return (*threads[:first], *dict.fromkeys(group), *threads[last:])
 
     def _merged(self, arrived: list[Arrival]) -> list[Thread]:
+        """A writer's threads: one for each instruction and look-ahead, in a fixed order."""
         frames: dict[tuple[int, int], Frame] = {}
         for (at, frame, guard, _), _, _ in arrived:
             known = frames.get((at, guard))
@@ -272,15 +283,11 @@ class Machine:
             return [((back, parent, guard, old), events, commits) for back, _, parent in frame.links]
         if op == Op.AGAIN:
             return [
-                ((following, self._recount(frame, k, k + argument), guard, old), events, commits)
-                for _, k, _ in frame.links
+                ((following, self.frames.push(back, k + argument, parent), guard, old), events, commits)
+                for back, k, parent in frame.links
             ]
         simple = self._simple(thread, events, offset, commits)
         return [] if simple is None else [simple]
-
-    def _recount(self, frame: Frame, old: int, new: int) -> Frame:
-        links = tuple((at, new, parent) for at, k, parent in frame.links if k == old)
-        return self.frames.of(links)
 
     def _loop(self, thread: Thread, events: tuple[Move, ...], commits: tuple[str, ...]) -> list[Arrival]:
         at, frame, guard, old = thread
