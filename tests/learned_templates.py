@@ -1,5 +1,7 @@
 """Chat templates written for the tests, one for each way of writing calls. All markers are made up."""
 
+# ruff: noqa: E501 - templates are easier to read on long lines
+
 from __future__ import annotations
 
 HEAD = """{%- if tools %}{{ '<|zon|>system\\n' }}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{{ '<|zoff|>\\n' }}{% endif -%}

@@ -1,18 +1,28 @@
 """What is learned from templates of our own, one for each way of writing calls; their markers are made up."""
 
+# ruff: noqa: E501 - templates are easier to read on long lines
+
 from __future__ import annotations
 
 import json
 
-from tests import learned_templates as own
 import pytest
 
 from dragoman.errors import LimitError, TemplateError
 from dragoman.limits import Limits
 from dragoman.template.describe import describe
 from dragoman.template.learn import learn
-from dragoman.template.profile import ContentMode, Profile, ReasoningMode, ToolFormat, ToolProfile, ValueStyle, piece_text
+from dragoman.template.profile import (
+    ContentMode,
+    Profile,
+    ReasoningMode,
+    ToolFormat,
+    ToolProfile,
+    ValueStyle,
+    piece_text,
+)
 from dragoman.template.render import Template
+from tests import learned_templates as own
 
 
 def profile_of(source: str, eos_token: str = "") -> Profile:
@@ -89,9 +99,11 @@ def test_the_json_object_of_a_call() -> None:
     assert (shape.name_path, shape.args_path, shape.id_path) == (("name",), ("arguments",), ("id",))
     assert shape.order == (("name",), ("arguments",), ("id",))
     bare = tools_of(own.BARE_JSON_ONE_CALL).object
-    assert bare is not None and bare.args_path == ("parameters",)
+    assert bare is not None
+    assert bare.args_path == ("parameters",)
     keyed = tools_of(own.NAME_AS_KEY).object
-    assert keyed is not None and keyed.name_is_key
+    assert keyed is not None
+    assert keyed.name_is_key
 
 
 def test_constant_fields_and_double_encoding_are_seen() -> None:
@@ -131,7 +143,9 @@ def test_reasoning_under_its_key() -> None:
     assert (reasoning.open.written, reasoning.close.written) == ("<mull>\n", "\n</mull>\n\n")
     assert (reasoning.message_key, reasoning.switch) == ("reasoning_content", "ponder")
     assert reasoning.empty_block == "<mull>\n\n</mull>\n\n"
-    assert reasoning.rendered_last and reasoning.rendered_old and reasoning.rendered_with_calls
+    assert reasoning.rendered_last
+    assert reasoning.rendered_old
+    assert reasoning.rendered_with_calls
     assert tools_of(own.REASONING).section_open.written == ""  # the empty block is no part of the calls
 
 
@@ -164,7 +178,9 @@ def test_role_starts() -> None:
 
 def test_a_template_that_refuses_is_told_from_one_that_knows_no_tools() -> None:
     refusing = profile_of(own.ALWAYS_REFUSES)
-    assert refusing.failure is not None and refusing.failure.startswith("raises: ") and "closed for today" in refusing.failure
+    assert refusing.failure is not None
+    assert refusing.failure.startswith("raises: ")
+    assert "closed for today" in refusing.failure
     assert not refusing.generic_tools
     plain = profile_of(own.NO_TOOLS)
     assert (plain.failure, plain.generic_tools, plain.tools) == ("knows no tools", True, None)
@@ -185,7 +201,9 @@ def test_what_cannot_be_told_is_a_failure_with_its_reason() -> None:
 def test_no_sentinel_is_left_in_a_profile() -> None:
     from dragoman.template.sentinels import FIRST, SECOND
 
-    words = [w for s in (FIRST, SECOND) for w in (s.user, s.content, s.reasoning, s.result, s.calls[0].name, s.calls[0].id)]
+    words = [
+        w for s in (FIRST, SECOND) for w in (s.user, s.content, s.reasoning, s.result, s.calls[0].name, s.calls[0].id)
+    ]
     words += [word for s in (FIRST, SECOND) for call in s.calls for pair in call.arguments for word in pair]
     for source in SOURCES:
         text = json.dumps(describe(profile_of(source)), ensure_ascii=False)

@@ -62,8 +62,9 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
         closed = opened.removesuffix(trailer)
     elif closed and opened and histories and not histories[0].startswith(closed) and opened.startswith(closed):
         # Something is appended to every conversation, whoever spoke last; it belongs to no turn.
-        trailer = closed[len(common_prefix([closed, histories[0]])) :]
-        opened = closed[: len(closed) - len(trailer)] + opened[len(closed) :]
+        own, first = common_prefix([closed, histories[0]]), _first_tag(prober, rung)
+        own = own.removesuffix(first) if first else own  # it starts the trailer as it starts every turn
+        trailer, opened, closed = closed[len(own) :], own + opened[len(closed) :], own
     if opened is not None and opened != closed and not _headed(histories[-1:], closed, opened):
         # A turn of calls that the history writes without the header that all others have.
         histories = [text for text in histories if _headed([text], closed, opened)] or histories
@@ -96,11 +97,16 @@ def _after_content(prober: Prober, rung: Rung) -> str:
 
 def _always_opened(prober: Prober, rung: Rung, opened: str) -> str:
     """What stands after a last answer and after a user message alike, from the marker that starts turns on."""
+    shared = common_suffix([opened, _after_content(prober, rung)])
+    first = _first_tag(prober, rung)
+    return shared[shared.rindex(first) :] if first and first in shared else ""
+
+
+def _first_tag(prober: Prober, rung: Rung) -> str:
+    """The tag that a conversation starts with, a beginning-of-sequence token left out; empty: there is none."""
     whole = prober.render(conversation(None, rung, FIRST, "none"), rung) or ""
     begin = whole.removeprefix(getattr(prober.template, "bos_token", "")).lstrip()
-    shared = common_suffix([opened, _after_content(prober, rung)])
-    first = next((tag for tag in tags(begin)[:1] if begin.startswith(tag) and tag in shared), None)
-    return shared[shared.rindex(first) :] if first else ""
+    return next((tag for tag in tags(begin)[:1] if begin.startswith(tag)), "")
 
 
 def _headed(histories: list[str], closed: str | None, opened: str) -> bool:
