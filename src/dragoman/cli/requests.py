@@ -38,12 +38,9 @@ def _body(arguments: argparse.Namespace) -> dict[str, Any]:
         body = {"messages": given} if isinstance(given, list) else given
         if not isinstance(body, dict):
             raise UsageError(f"{arguments.request} must hold a request or a list of messages", param="--request")
-    messages = list(body.get("messages") or ())
-    if arguments.system is not None:
-        messages.insert(0, {"role": "system", "content": arguments.system})
-    if arguments.user is not None or not messages or messages[-1].get("role") == "system":
-        messages.append({"role": "user", "content": "Hello" if arguments.user is None else arguments.user})
-    body["messages"] = messages
+    messages = body.get("messages") or []
+    if isinstance(messages, list):  # what else it may be is refused where the request is read
+        body["messages"] = _messages(messages, arguments)
     if arguments.tools:
         body["tools"] = _json(arguments.tools)
     choice = arguments.tool_choice
@@ -55,6 +52,13 @@ def _body(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.no_thinking:
         body["enable_thinking"] = False
     return body
+
+
+def _messages(given: list[Any], arguments: argparse.Namespace) -> list[Any]:
+    """The request's messages between those of the options; a conversation needs one to answer to."""
+    system = [] if arguments.system is None else [{"role": "system", "content": arguments.system}]
+    text = arguments.user if arguments.user is not None or given else "Hello"
+    return [*system, *given, *([] if text is None else [{"role": "user", "content": text}])]
 
 
 def _json(name: str) -> Any:

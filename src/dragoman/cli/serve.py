@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dragoman.cli.engines import Opened, add_engine, open_engine
@@ -43,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         opened = open_engine(arguments)
         app = create_app(opened.format, opened.engine, model=opened.model, settings=opened.settings)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_S, lifespan="on")
-        asyncio.run(_serve(uvicorn.Server(config), listener, opened, arguments))
+        with suppress(KeyboardInterrupt):  # how people end a server, told once more when it has shut down
+            asyncio.run(_serve(uvicorn.Server(config), listener, opened, arguments))
     return 0
 
 

@@ -1,0 +1,283 @@
+"""The verbs from outside: what they print, and their exit codes. No engine is started here."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.cli.main import VERBS, main
+from tests.server.live import live
+from tests.server.service import CALL, TEMPLATE, TOOLS, Service, chat_format
+from tests.vocabularies import gguf_bytes, gguf_tokenizer, small_tokenizer
+
+OUTPUT = "<muse>\nhm\n</muse>\n\nSo." + CALL
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def ask(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return ask
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    path = tmp_path / "ours.jinja"
+    path.write_text(TEMPLATE)
+    return path
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps(TOOLS))
+    return path
+
+
+def test_every_verb_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in VERBS:
+        with pytest.raises(SystemExit) as left:
+            main([verb, "--help"])
+        assert left.value.code == 0
+        assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["nope"], ["inspect"], ["check", "x.jsonl"], ["serve", "--port", "x"]])
+def test_wrong_usage_is_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+
+
+def test_inspect_prints_facts_evidence_and_proof(run: Run, template: Path) -> None:
+    code, out, _ = run("inspect", template)
+    assert code == 0
+    for part in ("<do>\\n", "because of probe:", "parallel_tool_calls", "proven", "supports_tools", "OBJECT"):
+        assert part in out
+    code, out, _ = run("inspect", template, "--json")
+    assert code == 0
+    known = json.loads(out)
+    assert known["proof"]["reasoning"]["status"] == "proven"
+    assert known["profile"]["evidence"]["tools.call"]
+    assert known["capabilities"]["supports_tool_calls"] is True
+
+
+def test_every_kind_of_source_gives_the_same_format(run: Run, template: Path, tmp_path: Path) -> None:
+    marks = [{"content": text, "special": True} for text in ("<|from|>", "<|fin|>")]
+    tokenizer = small_tokenizer(marks)
+    eos = next(token["id"] for token in tokenizer["added_tokens"] if token["content"] == "<|fin|>")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    config = {"chat_template": TEMPLATE, "eos_token": {"content": "<|fin|>"}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    gguf = tmp_path / "model.gguf"
+    more = [("tokenizer.chat_template", 8, TEMPLATE), ("tokenizer.ggml.eos_token_id", 4, eos)]
+    gguf.write_bytes(gguf_tokenizer(tokenizer, more=more))
+    with live(Service().app) as address:
+        sources = [template, folder, folder / "tokenizer_config.json", gguf, address, f"{address}/v1"]
+        found = [json.loads(run("inspect", source, "--json")[1]) for source in sources]
+    assert {known["template_hash"] for known in found} == {chat_format().template_hash}
+    assert [known["eos_token"] for known in found] == ["", *["<|fin|>"] * 5]
+    assert all(known["proof"] == found[0]["proof"] for known in found)
+
+
+def test_a_source_that_is_none(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("inspect", tmp_path / "nothing")
+    assert (code, out) == (2, "")
+    assert ".jinja" in err
+    assert "URL" in err
+    (tmp_path / "empty.json").write_text("{}")
+    code, _, err = run("inspect", tmp_path / "empty.json")
+    assert code == 1
+    assert "chat_template" in err
+    (tmp_path / "broken.jinja").write_text("{% if %}")
+    assert run("inspect", tmp_path / "broken.jinja")[0] == 1
+    (tmp_path / "broken.gguf").write_bytes(gguf_bytes([]))
+    assert run("inspect", tmp_path / "broken.gguf")[0] == 1
+    code, _, err = run("inspect", "http://127.0.0.1:9")
+    assert code == 1
+    assert "is a server running there?" in err
+
+
+def test_render(run: Run, template: Path, tools: Path) -> None:
+    code, out, _ = run("render", template, "--user", "Hi <|fin|>", "--system", "Be kind.")
+    assert code == 0
+    expected = "<|from|>system\nBe kind.<|fin|>\n<|from|>user\nHi <|fin|><|fin|>\n<|from|>assistant\n"
+    assert out == expected
+    assert "«Hi <|fin|>»<|fin|>" in run("render", template, "--user", "Hi <|fin|>", "--parts")[1]
+    shown = json.loads(run("render", template, "--tools", tools, "--json")[1])
+    assert "get_weather" in shown["prompt"]
+    assert "".join(part["text"] for part in shown["parts"]) == shown["prompt"]
+    assert shown["stops"] == ["<|fin|>"]
+
+
+def test_render_takes_a_request_as_a_server_does(run: Run, template: Path, tmp_path: Path) -> None:
+    request = tmp_path / "request.json"
+    body = {"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS, "temperature": 1}
+    request.write_text(json.dumps(body))
+    out = run("render", template, "--request", request)[1]
+    assert out == Service().post(body, "/apply-template").json()["prompt"]
+    request.write_text('{"messages": 5}')
+    assert run("render", template, "--request", request)[0] == 2
+    assert run("render", template, "--request", tmp_path / "nothing.json")[0] == 1
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 7])
+def test_parse(
+    run: Run, template: Path, tools: Path, chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(OUTPUT.encode())))
+    code, out, _ = run("parse", template, "--tools", tools, "--chunk", chunk, "--json")
+    assert code == 0
+    shown = json.loads(out)
+    message = shown["message"]
+    assert (message["content"], message["reasoning_content"]) == ("So.", "hm")
+    assert message["tool_calls"][0]["function"]["name"] == "get_weather"
+    assert shown["finish_reason"] == "tool_calls"
+    assert "".join(delta.get("content", "") for delta in shown["deltas"]) == "So."
+    file = tmp_path / "out.txt"
+    file.write_text(OUTPUT)
+    out = run("parse", template, "--tools", tools, "--output", file, "--deltas")[1]
+    assert json.loads(out[: out.index("\n")]) == {"reasoning_content": "hm"}
+
+
+def test_parse_of_what_was_cut_off(run: Run, template: Path, tools: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out.txt"
+    file.write_text(OUTPUT[:-15])
+    shown = json.loads(run("parse", template, "--tools", tools, "--output", file, "--cut-off")[1])
+    assert shown["finish_reason"] == "length"
+    assert shown["truncated"] is True
+    assert run("parse", template, "--output", file, "--chunk", "-1")[0] == 2
+    assert run("parse", template, "--request", "-")[0] == 2
+
+
+def test_grammar(run: Run, template: Path, tools: Path) -> None:
+    code, out, err = run("grammar", template, "--tools", tools)
+    assert code == 0
+    assert out.startswith("root ::=")
+    assert "'<do>'" in err
+    shown = json.loads(run("grammar", template, "--tools", tools, "--tool-choice", "get_time", "--json")[1])
+    assert shown["lazy"] is False
+    assert "get_weather" not in shown["gbnf"]
+    assert run("grammar", template, "--tools", tools, "--tool-choice", "nobody")[0] == 2
+
+
+def test_grammar_of_a_form_of_answer(run: Run, template: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"zebra": {"type": "integer"}}, "required": ["zebra"]}')
+    assert "zebra" in run("grammar", template, "--schema", schema)[1]
+
+
+def case(**fields: Any) -> dict[str, Any]:
+    request = {"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS}
+    expect = {
+        "content": "So.",
+        "reasoning_content": "hm",
+        "tool_calls": [{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}}],
+    }
+    return {"id": "a", "template": "ours", "request": request, "output": OUTPUT, "expect": expect, **fields}
+
+
+def checked(run: Run, folder: Path, *cases: dict[str, Any], options: tuple[str, ...] = ()) -> tuple[int, str, str]:
+    path = folder / "cases.jsonl"
+    path.write_text("\n".join(json.dumps(each) for each in cases) + "\n")
+    return run("check", path, "--templates", folder, *options)
+
+
+def test_check_passes_what_is_right(run: Run, template: Path, tmp_path: Path) -> None:
+    half = case(
+        output="<muse>\nhm\n</muse>\n\nSo",
+        partial=True,
+        expect={"content": "So", "reasoning_content": "hm", "tool_calls": []},
+    )
+    code, out, _ = checked(run, tmp_path, case(), case(chunks=[OUTPUT[:9], OUTPUT[9:]]), half)
+    assert code == 0
+    assert out.splitlines()[-1].split() == ["all", "3", "3", "3/3", "3/3", "3/3", "1/1"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"content": "No."}, "content is 'So.' instead of 'No.'"),
+        ({"reasoning_content": None}, "reasoning_content"),
+        ({"tool_calls": []}, "1 calls instead of 0"),
+        ({"tool_calls": [{"name": "get_time", "arguments": {}}]}, "instead of 'get_time'"),
+        ({"tool_calls": [{"name": "get_weather", "arguments": {"days": 2, "city": "Rome"}}]}, "arguments are"),
+        ({"tool_calls": [{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}, "id": "x"}]}, "id is"),
+    ],
+)
+def test_check_fails_what_is_wrong(run: Run, template: Path, tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
+    bad = case(expect={**case()["expect"], **wrong})
+    code, out, _ = checked(run, tmp_path, case(), bad, options=("--failures",))
+    assert code == 1
+    assert said in out
+    assert out.splitlines()[-1].split()[1:3] == ["1", "2"]
+    code, out, _ = checked(run, tmp_path, bad, options=("--json",))
+    assert code == 1
+    assert json.loads(out)["failures"][0]["faults"].keys() == {"whole", "bytes", "random"}
+
+
+def test_check_of_what_is_no_case(run: Run, template: Path, tmp_path: Path) -> None:
+    code, _, err = checked(run, tmp_path, {"id": 1})
+    assert code == 2
+    assert "line 1" in err
+    code, out, _ = checked(run, tmp_path, case(template="other"), options=("--failures",))
+    assert code == 1
+    assert "other.jinja" in out
+    assert checked(run, tmp_path, case(), options=("--only", "zzz"))[0] == 2
+
+
+def test_models_tells_what_is_there(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    assert "not fetched yet" in run("models")[1]
+    (tmp_path / "other.gguf").write_bytes(b"x" * 10)
+    found = json.loads(run("models", "--json")[1])["models"]
+    assert [(entry["name"], entry["ready"]) for entry in found] == [("SmolLM2-135M-Instruct", False), ("other", True)]
+
+
+def test_serve_says_what_it_lacks(run: Run) -> None:
+    code, _, err = run("serve", "/no/such/model.gguf", "--port", "0")
+    assert code == 2
+    assert "no model file" in err
+    assert run("serve", "x.gguf", "--upstream", "http://127.0.0.1:9", "--port", "0")[0] == 2
+    assert run("serve", "--upstream", "http://127.0.0.1:9", "--port", "0")[0] == 1
+    with live(Service().app) as address:
+        port = address.rsplit(":", 1)[1]
+        code, _, err = run("serve", "--port", port)
+        assert code == 1
+        assert "--port" in err
+        code, _, err = run("serve", "--upstream", address, "--port", "0")
+        assert code == 2
+        assert "--vocab" in err
+
+
+def test_inspecting_needs_the_core_only(template: Path) -> None:
+    """Neither a web framework nor an HTTP client nor a tokenizer library is loaded for it."""
+    program = (
+        "import sys\n"
+        "for name in ('starlette', 'uvicorn', 'httpx', 'anyio', 'openai', 'tokenizers', 'transformers', 'xllamacpp'):\n"
+        "    sys.modules[name] = None\n"
+        "from dragoman.cli.main import main\n"
+        f"sys.exit(main(['inspect', {str(template)!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "What was proven" in done.stdout
+
+
+def test_a_reader_that_has_enough_is_no_failure(template: Path) -> None:
+    command = f"{sys.executable} -m dragoman inspect {template} | head -c 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
