@@ -105,6 +105,7 @@ class ReasoningProfile:
     open: Marker = Marker()
     close: Marker = Marker()
     message_key: str | None = None  # the key of an assistant message that the template renders, e.g. reasoning_content
+    # ... or "content.thinking": a part of the content, {"type": "thinking", "thinking": text}
     rendered_last: bool = False  # in the last assistant message
     rendered_old: bool = False  # in assistant messages before the last user message
     rendered_with_calls: bool = False
@@ -141,7 +142,11 @@ class JsonShape:
 
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
-    """How calls are written. Text as written is section_open + call (separator call)* + section_close."""
+    """How calls are written. Text as written is section_open + call (separator call)* + section_close.
+
+    ``section_open.before`` is the layout that parts the calls from content; where no content stands before them the
+    history may leave it away. So a section_open without text is no section, only this layout.
+    """
 
     format: ToolFormat
     section_open: Marker = Marker()
