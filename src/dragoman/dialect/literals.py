@@ -6,6 +6,8 @@ from dragoman.dialect.markers import GAP
 from dragoman.grammar.nodes import AnyChar, Node, Ref, Repeat, alt, chars, complement, lit, opt, seq
 from dragoman.template.profile import Marker
 
+# What ends the name of an argument in front of a literal.
+KEY_ENDS = " \t\n\r'\"()[]{},<>"
 # Between two values where a template forgets to write anything.
 COMMA = Marker("", ",", " ")
 _VALUE = Ref("literal.value")

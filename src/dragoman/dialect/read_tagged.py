@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.chat_schema import parameter_schema, resolve, value_kind
-from dragoman.dialect.literals import COMMA, literal_rules
+from dragoman.dialect.literals import COMMA, KEY_ENDS, literal_rules
 from dragoman.dialect.markers import (
     GAP,
     SPACES,
@@ -94,7 +94,7 @@ class TaggedReader:
         following = self.pieces[at + 1] if at is not None and at + 1 < len(self.pieces) else None
         text = following.text if isinstance(following, Marker) else ""
         if self.literal:
-            return SPACES + "'\"()[]{},<>" + text[:1]
+            return KEY_ENDS + text[:1]
         return "\n\r" + (text[0] if text else SPACES)
 
     def _written(self, key: Node, region: str) -> Node:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, resolve
-from dragoman.dialect.literals import COMMA
+from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
 from dragoman.errors import SchemaError
@@ -137,7 +137,8 @@ class ValueWriter:
     def _key(self, tool: Tool, key: str, at: int, pointer: str) -> Node:
         following = self.profile.argument[at + 1] if at + 1 < len(self.profile.argument) else None
         ends = following.text if isinstance(following, Marker) else ""
-        if not key or key != key.strip() or "\n" in key or (ends and ends[0] in key):
+        excluded = "\n\r" + ends[:1] + (KEY_ENDS if self.literal else "")
+        if not key or key != key.strip() or set(key) & set(excluded):
             raise SchemaError(
                 f"the model's format cannot carry the parameter name {key!r} (tool {tool.name!r})",
                 pointer=pointer,
