@@ -127,6 +127,10 @@ class ChatFormat:
         tool_use = metadata.text("tokenizer.chat_template.tool_use")
         return cls.from_template(source, tool_use=tool_use or None, bos_token=bos, eos_token=eos, vocab=vocab)
 
+    def with_vocab(self, vocab: Vocabulary | None) -> ChatFormat:
+        """The same format with another vocabulary. Nothing is learned again."""
+        return ChatFormat(self._plain, self._with_tools, vocab=vocab)
+
     def turn(
         self,
         messages: Sequence[Mapping[str, Any]],
