@@ -59,7 +59,9 @@ def _embedded(arguments: argparse.Namespace) -> Opened:
     engine = Embedded.start(arguments.model, settings=settings)
     path = engine.model_path
     try:
-        fmt = _with_template(ChatFormat.from_gguf(path), arguments.template)
+        fmt = ChatFormat.from_gguf(path)
+        if arguments.template:
+            fmt = _other_template(arguments, fmt.template.bos_token, fmt.template.eos_token, fmt.vocab)
     except BaseException:
         engine.stop()
         raise
@@ -82,16 +84,12 @@ def _upstream(arguments: argparse.Namespace) -> Opened:
     known, model = _run(ask)
     vocab = _vocabulary(arguments.vocab or _model_path(known), arguments.upstream)
     source = known.get("chat_template")
+    bos, eos = (str(known.get(name) or "") for name in ("bos_token", "eos_token"))
     if arguments.template:
-        fmt = _with_template(ChatFormat.from_template("", vocab=vocab), arguments.template)
+        fmt = _other_template(arguments, bos, eos, vocab)
     elif source:
-        fmt = ChatFormat.from_template(
-            source,
-            tool_use=known.get("chat_template_tool_use") or None,
-            bos_token=str(known.get("bos_token") or ""),
-            eos_token=str(known.get("eos_token") or ""),
-            vocab=vocab,
-        )
+        tool_use = known.get("chat_template_tool_use") or None
+        fmt = ChatFormat.from_template(source, tool_use=tool_use, bos_token=bos, eos_token=eos, vocab=vocab)
     else:
         raise UsageError(f"{arguments.upstream} tells no chat template; name one with --template", param="--template")
     # A client of its own: the one that asked belonged to an event loop that is gone.
@@ -118,15 +116,11 @@ def _vocabulary(path: str | None, upstream: str) -> Vocabulary:
     return Vocabulary.from_gguf(file) if file.suffix == ".gguf" else Vocabulary.from_tokenizer_json(file)
 
 
-def _with_template(fmt: ChatFormat, source: str | None) -> ChatFormat:
-    """``fmt`` with the template of ``source`` and its own vocabulary."""
-    if source is None:
-        return fmt
-    other = format_of(source, bos=fmt.template.bos_token or None, eos=fmt.template.eos_token or None)
-    say(f"Using the chat template of {source}")
-    return ChatFormat.from_template(
-        other.template.source, bos_token=other.template.bos_token, eos_token=other.template.eos_token, vocab=fmt.vocab
-    )
+def _other_template(arguments: argparse.Namespace, bos: str, eos: str, vocab: Vocabulary | None) -> ChatFormat:
+    """The template that ``--template`` names, with the model's own vocabulary and tokens."""
+    fmt = format_of(arguments.template, bos=bos or None, eos=eos or None)
+    say(f"Using the chat template of {arguments.template}")
+    return fmt.with_vocab(vocab)
 
 
 def _run(work: Callable[[], Awaitable[Any]]) -> Any:

@@ -54,7 +54,7 @@ def make_turn(
     now: datetime.datetime | None = None,
     id_seed: str | None = None,
 ) -> Turn:
-    """The turn of a request; the ids of its calls come from ``id_seed``. Raises UsageError, TemplateError, LimitError."""
+    """The turn of a request, with call ids made from ``id_seed``. Raises UsageError, TemplateError, LimitError."""
     defaults = {"parallel_tool_calls": settings.parallel_tool_calls, "schema_options": settings.schema_options}
     return fmt.turn(**{**defaults, **request.turn}, now=now, id_seed=id_seed)
 
@@ -70,6 +70,7 @@ def prepare(
 ) -> Job:
     """What the engine is asked. Raises UsageError, TemplateError, LimitError, SchemaError."""
     turn = make_turn(fmt, request, settings, now=now, id_seed=id_seed)
+    _ = turn.reader  # compiled here, not in the middle of the event loop's work
     generation = Generation(
         prompt_ids=_prompt_ids(turn, fmt, info),
         prompt_text=turn.prompt.text,
