@@ -153,8 +153,11 @@ def test_single_facts() -> None:
     assert profile_of("GLM-4.6").end_of_turn == ("<eos>", "<|user|>", "<|observation|>")
     assert profile_of("Cohere2MoE").content.open.written == "<|START_TEXT|>"
     assert profile_of("google-gemma-2-2b-it").generic_tools
-    # DeepSeek V3.2 marks whether a value is a string by a word that is no type: our terms do not reach that far.
-    assert profile_of("deepseek-ai-DeepSeek-V3.2").failure is not None
+    deepseek = profile_of("deepseek-ai-DeepSeek-V3.2").tools
+    assert deepseek is not None
+    words = dict(deepseek.type_words)
+    assert words.pop("string") == "true"
+    assert set(words.values()) == {"false"}
 
 
 @needs_corpus

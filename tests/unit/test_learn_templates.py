@@ -93,6 +93,13 @@ def test_value_styles_are_those_of_the_history() -> None:
     assert set(dict(tools_of(own.PYTHON_LIKE).value_styles).values()) == {ValueStyle.JSON}
 
 
+def test_the_words_that_tell_types() -> None:
+    words = dict(tools_of(own.TYPED_TAGS).type_words)
+    assert words.pop("integer") == "number"
+    assert words == {kind: kind for kind in words}
+    assert tools_of(own.TAGGED).type_words == ()
+
+
 def test_the_json_object_of_a_call() -> None:
     shape = tools_of(own.JSON_ARRAY_WITH_IDS).object
     assert shape is not None

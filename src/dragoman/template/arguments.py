@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from dragoman.template.profile import Marker, Piece, Slot, ValueStyle
 from dragoman.template.sentinels import FIRST, TYPED_VALUES, ProbeCall
 from dragoman.template.written import CallText
 
+_WORD = re.compile(r"\w+")
 _QUOTES = ('"', "'")
 
 
@@ -29,6 +31,7 @@ class Arguments:
     separator: str
     pieces: tuple[Piece, ...]
     styles: tuple[tuple[str, ValueStyle], ...]
+    type_words: tuple[tuple[str, str], ...]
     quoted: bool
 
 
@@ -53,10 +56,10 @@ def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Ar
     tail = body[second_value.end :]
     opened, closed = _around(head, between, tail, _without(prober, rung, body))
     separator = between[len(closed) : len(between) - len(opened)]
-    typed, styles = _styles(prober, rung, middle, between)
+    typed, styles, words = _styles(prober, rung, middle, between)
     pieces = [Marker.of(opened), Slot.KEY, *typed, Slot.VALUE, Marker.of(closed)]
     kept = tuple(piece for piece in pieces if not isinstance(piece, Marker) or piece)
-    return Arguments(opened, closed, separator, kept, styles, quoted)
+    return Arguments(opened, closed, separator, kept, styles, words, quoted)
 
 
 def _without(prober: Prober, rung: Rung, body: str) -> str | None:
@@ -105,8 +108,8 @@ def _quoted(prober: Prober, rung: Rung, body: str, call: CallText) -> bool:
 
 def _styles(
     prober: Prober, rung: Rung, middle: str, between: str
-) -> tuple[list[Piece], tuple[tuple[str, ValueStyle], ...]]:
-    """What stands between key and value, and the style of each JSON type's values."""
+) -> tuple[list[Piece], tuple[tuple[str, ValueStyle], ...], tuple[tuple[str, str], ...]]:
+    """What stands between key and value, the style of each JSON type's values, and the word that tells each type."""
     if any(key in between for key, _ in FIRST.calls[0].arguments):
         raise NotLearned("the end of an argument repeats its key")
     refused: list[str] = []
@@ -125,30 +128,38 @@ def _styles(
     elif refused:
         raise NotLearned(f"values of type {', '.join(refused)} are not written as strings are")
     middles = dict.fromkeys(written, middle)
+    typed: list[Piece] = [Marker.of(middle)] if middle else []
+    words: tuple[tuple[str, str], ...] = ()
     if not all(text.startswith(middle) for text in written.values()):
-        at = middle.find("string")
-        if at < 0:
-            raise NotLearned("the text between key and value depends on the value's type")
-        middles = {
-            kind: middle.replace("string", word) for kind in written for word in _type_words(middle, written, kind)
-        }
-        typed: list[Piece] = [Marker.of(middle[:at]), Slot.TYPE, Marker.of(middle[at + 6 :])]
-    else:
-        typed = [Marker.of(middle)] if middle else []
+        middles, typed, words = _typed_middles(middle, written)
     styles = []
     for kind, _, value in TYPED_VALUES:
         if kind in written:
             styles.append((kind, style_of(kind, value, written[kind][len(middles[kind]) :])))
         else:
             styles.append((kind, ValueStyle.UNKNOWN))
-    return typed, tuple(styles)
+    return typed, tuple(styles), words
 
 
-def _type_words(middle: str, written: dict[str, str], kind: str) -> list[str]:
-    for word in (kind, "number" if kind == "integer" else kind):
-        if written[kind].startswith(middle.replace("string", word)):
-            return [word]
-    raise NotLearned("the text between key and value depends on the value's type")
+def _typed_middles(
+    middle: str, written: dict[str, str]
+) -> tuple[dict[str, str], list[Piece], tuple[tuple[str, str], ...]]:
+    """What stands between key and value where one word of it tells the value's type."""
+    middles = {"string": middle}
+    for kind, _, value in TYPED_VALUES[1:]:
+        if kind in written:
+            looks = [json.dumps(value), json.dumps(value, separators=(",", ":")), str(value)]
+            ends = [look for look in looks if written[kind].endswith(look)]
+            if not ends:
+                raise NotLearned("the text between key and value depends on the value's type")
+            middles[kind] = written[kind].removesuffix(max(ends, key=len))
+    head = common_prefix(middles.values())
+    tail = common_suffix([text[len(head) :] for text in middles.values()])
+    words = tuple((kind, text[len(head) : len(text) - len(tail)]) for kind, text in middles.items())
+    if not all(_WORD.fullmatch(word) for _, word in words):
+        raise NotLearned("the text between key and value depends on the value's type")
+    pieces: list[Piece] = [Marker.of(head), Slot.TYPE, Marker.of(tail)]
+    return middles, [piece for piece in pieces if not isinstance(piece, Marker) or piece], words
 
 
 def _between(text: str, key: str, end: str) -> str | None:

@@ -142,6 +142,7 @@ class CallLearner:
             argument=arguments.pieces if arguments else (),
             argument_separator=Marker.of(arguments.separator) if arguments else Marker(),
             value_styles=arguments.styles if arguments else (),
+            type_words=arguments.type_words if arguments else (),
             parallel=two is not None,
             array=_is_array(outer) and object_shape is not None,
             ids_in_history=ids,

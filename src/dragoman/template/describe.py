@@ -21,6 +21,7 @@ def describe(profile: Profile) -> dict[str, Any]:
 def _tools(tools: ToolProfile) -> dict[str, Any]:
     out: dict[str, Any] = {item.name: _plain(getattr(tools, item.name)) for item in fields(tools)}
     out["value_styles"] = {kind: style.value for kind, style in tools.value_styles}
+    out["type_words"] = dict(tools.type_words)
     if tools.object is not None:
         out["object"] = _object(tools.object)
     return out
