@@ -18,6 +18,7 @@ from dragoman.constraint.trie import TokenTrie
 from dragoman.dialect.build import build
 from dragoman.dialect.generic import generic_profile
 from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.grammar.compile import compile_reader
 from dragoman.grammar.lower import lower
@@ -197,7 +198,8 @@ class ChatFormat:
         if generation_prompt is not None:
             prompt = dataclasses.replace(prompt, written=((prompter.after_header(generation_prompt), False),))
         prefix = "".join(text for text, _ in prompt.written)
-        request = dataclasses.replace(request, prefix=prefix, thinking=enable_thinking)
+        opened_by_prompt = None if _opens_known(known.profile, prefix) else opened_block(prefix)
+        request = dataclasses.replace(request, prefix=prefix, thinking=enable_thinking, reasoning=opened_by_prompt)
         # Inside the content, a reasoning block that the prompt opened would lack its opener.
         inline = not request.read_reasoning and rendering.continued is None
         owner = self if known is self._main() else ChatFormat(known, vocab=self.vocab)
@@ -257,6 +259,12 @@ class ChatFormat:
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return made
+
+
+def _opens_known(profile: Profile, prefix: str) -> bool:
+    """True: ``prefix`` ends in a marker that the template shows."""
+    shown = (profile.reasoning.open.text, profile.reasoning.close.text, profile.content.open.text)
+    return any(text and prefix.rstrip().endswith(text) for text in shown)
 
 
 def _key(request: DialectRequest) -> str:

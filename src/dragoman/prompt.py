@@ -11,7 +11,8 @@ from typing import Any
 
 from dragoman.dialect.generic import with_tool_instructions
 from dragoman.dialect.request import DialectRequest, JsonAnswer
-from dragoman.errors import UsageError
+from dragoman.dialect.tolerances import opened_block
+from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
 from dragoman.template.capabilities import Capabilities
 from dragoman.template.profile import Profile, ReasoningMode
@@ -83,16 +84,14 @@ class Prompter:
             messages = [dict(m) for m in with_tool_instructions(messages, tools, schema, choice=request.choice)]
             tools = []
         adapted = adapt(messages, self._capabilities, keys=self._template.keys)
-        with_prompt, without = (
-            self._template.render(
-                adapted,
-                tools=tools or None,
-                add_generation_prompt=flag,
-                now=rendering.now,
-                variables=rendering.variables,
-            ).parts
-            for flag in (True, False)
-        )
+        try:
+            with_prompt, without = self._rendered(adapted, tools, rendering)
+        except TemplateError:
+            completed = [_completed(tool) for tool in tools]
+            if completed == tools:
+                raise
+            # The template needs what a tool may leave out.
+            with_prompt, without = self._rendered(adapted, completed, rendering)
         if not rendering.add_generation_prompt:
             return Prompt(without, (), "", self._vocab, self._profile.literals)
         generation_prompt = self._generation_prompt(_text(with_prompt), _text(without))
@@ -108,6 +107,24 @@ class Prompter:
             self._vocab,
             self._profile.literals,
         )
+
+    def _rendered(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], rendering: Rendering
+    ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+        """The prompt with and without the generation prompt."""
+        with_prompt, without = (
+            tuple(
+                self._template.render(
+                    messages,
+                    tools=tools or None,
+                    add_generation_prompt=flag,
+                    now=rendering.now,
+                    variables=rendering.variables,
+                ).parts
+            )
+            for flag in (True, False)
+        )
+        return with_prompt, without
 
     def _generation_prompt(self, with_prompt: str, without: str) -> str:
         """What ``add_generation_prompt`` appends. Where both renderings go on alike for some characters of the header
@@ -132,7 +149,7 @@ class Prompter:
         """True: ``text`` holds more than a header that was not learned."""
         reasoning, content = self._profile.reasoning, self._profile.content
         markers = (reasoning.open.text, reasoning.close.text, content.open.text)
-        return any(marker in text for marker in markers if marker)
+        return any(marker in text for marker in markers if marker) or opened_block(text) is not None
 
     def _continuation(self, message: Mapping[str, Any], field: str, opened: str) -> list[Part]:
         """The parts that write ``message`` behind the generation prompt, up to where the model goes on."""
@@ -154,6 +171,18 @@ class Prompter:
         if self._profile.content.open.text and self._profile.content.mode.value == "wrapped":
             out.append((self._profile.content.open.written, False))
         return [*out, (said, True)]
+
+
+def _completed(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The tool with a description and parameters, empty where it has none."""
+    function = tool.get("function", tool)
+    parameters = {"type": "object", "properties": {}, **(function.get("parameters") or {})}
+    properties = {
+        key: {"description": "", **value} if isinstance(value, Mapping) else value
+        for key, value in (parameters["properties"] or {}).items()
+    }
+    full = {"description": "", **function, "parameters": {**parameters, "properties": properties}}
+    return {**tool, "function": full} if "function" in tool else full
 
 
 def _is_inside(written: str, opens: str, closes: str) -> bool:

@@ -84,7 +84,7 @@ class Turn:
         controls = frozenset(fmt.profile.literals) if fmt.vocab is None else fmt.vocab.controls
         self.stops: tuple[str, ...] = facts.stops(fmt.profile)
         self.preserved_tokens: tuple[str, ...] = facts.preserved_tokens(fmt.profile, controls)
-        self.thinking_tags: tuple[str, str] | None = facts.thinking_tags(fmt.profile)
+        self.thinking_tags: tuple[str, str] | None = facts.thinking_tags(fmt.profile, request)
         self._echo = echo
         self._strict = strict
         self._kind: str | None = None

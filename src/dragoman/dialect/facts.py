@@ -40,9 +40,9 @@ def triggers(profile: Profile, request: DialectRequest) -> tuple[str, ...]:
     return ("{" + shape.open_pad + json_text(path[0]) + shape.colon.rstrip(),)
 
 
-def thinking_tags(profile: Profile) -> tuple[str, str] | None:
+def thinking_tags(profile: Profile, request: DialectRequest | None = None) -> tuple[str, str] | None:
     """The texts around reasoning; None where the template has none. The opener is empty where only the prompt opens."""
-    reasoning = profile.reasoning
+    reasoning = (request and request.reasoning) or profile.reasoning
     if reasoning.mode is ReasoningMode.NONE or not reasoning.close.text:
         return None
     return reasoning.open.text, reasoning.close.text

@@ -7,6 +7,8 @@ settles what came before; until then an opener is text. The layout in front of a
 
 from __future__ import annotations
 
+import re
+
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import (
     GAP,
@@ -17,15 +19,18 @@ from dragoman.dialect.markers import (
     layout_before,
     loose,
     marker,
+    opening_words,
+    words,
 )
 from dragoman.dialect.read_calls import CallReader
 from dragoman.dialect.request import DialectRequest, JsonAnswer
-from dragoman.dialect.shape import openers
-from dragoman.dialect.tolerances import REASONING, other_forms
+from dragoman.dialect.shape import call_shape, is_tag, openers
+from dragoman.dialect.tolerances import REASONING, other_forms, short_opener
 from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt, lit, opt, seq
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 
 _BODY = Ref("body")
+_PLAIN_TAG = re.compile(r"<\w+>")
 
 
 def reader_rules(
@@ -41,14 +46,60 @@ def reader_rules(
             rules |= reader.rules()
             calls.append(reader.openings())
             recovery |= reader.recovery()
+    else:
+        calls = [_silent(text, controls) for text in empty_blocks(profile)]
     rules["stop"] = alt(*_stops(profile, controls), EMPTY)
     rules["interrupt"] = alt(*calls, Ref("stop"))
-    wrappers = [*_wrappers(profile, controls), Ref("interrupt")]
+    wrappers = [*_wrappers(profile, controls), *_later_reasoning(profile, request, controls), Ref("interrupt")]
     rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
     if isinstance(request.answer, JsonAnswer):
         rules["answer"] = _fenced(rules)
     rules["turn"] = seq(Commit("body"), _start(profile, request, controls, rules))
     return rules, recovery
+
+
+def empty_blocks(profile: Profile) -> tuple[str, ...]:
+    """Openers with their closer right behind: markup that says nothing, left out even where no calls are read."""
+    if profile.tools is None:
+        return ()
+    shape = call_shape(profile.tools)
+    pairs = [(words(shape.section), shape.section_end)]
+    pairs += [(way[:1], shape.closing) for way in opening_words(shape.opening.text)[:1]]
+    return tuple(
+        dict.fromkeys(
+            " ".join(opened).replace(" ", layout) + layout + closed[-1]
+            for opened, closed in pairs
+            if len(opened) == 1 and closed and is_tag(opened[0]) and is_tag(closed[-1])
+            for layout in ("", "\n")
+        )
+    )
+
+
+def _silent(text: str, controls: frozenset[str]) -> Node:
+    return seq(marker(text, controls), Commit("body"), _BODY)
+
+
+def anywhere(opener_text: str) -> bool:
+    """True: the opener of reasoning is no word that an answer holds by chance, so it opens in the middle of one too."""
+    return bool(opener_text) and not _PLAIN_TAG.fullmatch(opener_text)
+
+
+def _later_reasoning(profile: Profile, request: DialectRequest, controls: frozenset[str]) -> list[Node]:
+    """Reasoning behind some of the answer, and closers that nothing opened."""
+    reasoning = read_as_reasoning(profile, request)
+    if not request.read_reasoning or not anywhere(reasoning.open.text) or not reasoning.close.text:
+        return []
+    return [seq(layout_before(reasoning.open.before), _opened(reasoning, controls), Ref("reasoning"))]
+
+
+def _opened(reasoning: ReasoningProfile, controls: frozenset[str]) -> Node:
+    """The opener of reasoning, read to its end."""
+    text, after = reasoning.open.text, layout_after(reasoning.open.after)
+    short = short_opener(text)
+    if short is None:
+        return seq(loose(text, controls), Commit("body"), after)
+    label = opt(lit(text[len(short) :]))
+    return seq(marker(short, controls), Commit("body"), label, after)
 
 
 def _fenced(rules: dict[str, Node]) -> Node:
@@ -77,8 +128,10 @@ def _begins(stop: str, profile: Profile) -> bool:
     return any(part.text.startswith(stop) for part in markers)
 
 
-def read_as_reasoning(profile: Profile) -> ReasoningProfile:
-    """How reasoning is told: as the template shows, else by the tags that models use unasked."""
+def read_as_reasoning(profile: Profile, request: DialectRequest) -> ReasoningProfile:
+    """How reasoning is told: as the prompt opened it, as the template shows, else by tags that models use unasked."""
+    if request.reasoning is not None:
+        return request.reasoning
     shown = profile.reasoning
     return REASONING if shown.mode is ReasoningMode.NONE or not shown.close.text else shown
 
@@ -99,7 +152,7 @@ def _dropped(wrapper: Marker, controls: frozenset[str]) -> Node:
 def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], rules: dict[str, Node]) -> Node:
     """Where a turn begins: a reasoning block, the close of one that the prompt left out, else the answer."""
     answer = Ref("answer") if "answer" in rules else _BODY
-    reasoning = read_as_reasoning(profile)
+    reasoning = read_as_reasoning(profile, request)
     if not request.read_reasoning or not reasoning.close.text:
         return answer
     close = loose(reasoning.close.text, controls)
@@ -110,8 +163,7 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     )
     opened: Node | None = None
     if reasoning.open.text:
-        text = loose(reasoning.open.text, controls)
-        opened = seq(GAP, text, Commit("body"), layout_after(reasoning.open.after))
+        opened = seq(GAP, _opened(reasoning, controls))
     leftover = seq(GAP, closed, answer)
     rules["start"] = alt(leftover, answer) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, answer)
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):

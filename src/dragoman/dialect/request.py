@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from dragoman.template.profile import ReasoningProfile
+
 Choice: TypeAlias = Literal["auto", "none", "required", "named"]
 Undeclared: TypeAlias = Literal["content", "call"]
 
@@ -44,7 +46,8 @@ class DialectRequest:
     read_reasoning: reasoning is told apart from the answer; False leaves its markers in the answer.
     thinking: may the model reason; None: as the template has it. implicit_reasoning: the turn begins inside the
     reasoning block though the opener is not in the input. prefix: what the generation prompt wrote after the assistant
-    header; the writer's language begins with it, the reader takes it as any input.
+    header; the writer's language begins with it, the reader takes it as any input. reasoning: the block that the prompt
+    opens though the template shows no such one.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -55,6 +58,7 @@ class DialectRequest:
     thinking: bool | None = None
     implicit_reasoning: bool = False
     prefix: str = ""
+    reasoning: ReasoningProfile | None = None
     answer: Answer | None = None
     undeclared: Undeclared = "content"
     schema_options: Any = None

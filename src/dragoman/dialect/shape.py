@@ -59,6 +59,11 @@ def distinctive(text: str) -> bool:
     return bool(text.strip("[](){} \n"))
 
 
+def is_tag(text: str) -> bool:
+    """True: ``text`` is one bracketed marker, closed with the bracket that opens it."""
+    return len(text) > 2 and (text[0], text[-1]) in (("<", ">"), ("[", "]")) and " " not in text
+
+
 def _without_bracket(text: str) -> str:
     """``text`` without its final ``[``, where what is left ends in a mark of punctuation (``functools[`` stays)."""
     core = text[:-1].rstrip() if text.endswith("[") else text

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
-from dragoman.dialect.reader import read_as_reasoning
+from dragoman.dialect.reader import empty_blocks, read_as_reasoning
 from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
 from dragoman.dialect.shape import call_shape, openers
-from dragoman.dialect.tolerances import other_forms
+from dragoman.dialect.tolerances import other_forms, short_opener
 from dragoman.dialect.write_calls import CallWriter
 from dragoman.grammar.json import json_text
 from dragoman.grammar.nodes import EMPTY, AnyChar, Gbnf, Node, Ref, Repeat, Without, alt, opt, schema, seq
@@ -30,7 +30,8 @@ class _Writer:
         self.controls = controls
         self.forbidden = _forbidden(profile, request)
         self.may_call = profile.tools is not None and request.choice != "none" and bool(request.callable_tools)
-        self.has_reasoning = profile.reasoning.mode is not ReasoningMode.NONE and bool(profile.reasoning.close.text)
+        self.reasoning = request.reasoning or profile.reasoning
+        self.has_reasoning = self.reasoning.mode is not ReasoningMode.NONE and bool(self.reasoning.close.text)
 
     def rules(self) -> dict[str, Node]:
         rules: dict[str, Node] = {}
@@ -56,11 +57,11 @@ class _Writer:
 
     def _reasoning(self) -> Node:
         """The rest of an open reasoning block."""
-        close = self.profile.reasoning.close
+        close = self.reasoning.close
         return seq(self._text(close), self._written(close))
 
     def _turn(self) -> Node:
-        reasoning = self.profile.reasoning
+        reasoning = self.reasoning
         plain, reasoned = self._body(reasoned=False), self._body(reasoned=True)
         block: list[Node] = []
         if self.has_reasoning and self.request.thinking is not False and reasoning.open.text:
@@ -77,7 +78,7 @@ class _Writer:
 
     def _inside(self, prefix: str) -> bool:
         """True: behind ``prefix`` the reasoning block is open."""
-        reasoning = self.profile.reasoning
+        reasoning = self.reasoning
         closed = prefix.rfind(reasoning.close.text)
         if reasoning.open.text:
             opened = prefix.rfind(reasoning.open.text)
@@ -118,14 +119,17 @@ class _Writer:
 def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
     """The texts that free text may not hold: openers of calls and of reasoning, its close, wrappers, stops."""
     texts: list[str] = list(all_stops(profile))
-    reasoning = read_as_reasoning(profile)
+    reasoning = read_as_reasoning(profile, request)
     if request.read_reasoning or reasoning is profile.reasoning:
         texts += [words(part.text)[0] for part in (reasoning.open, reasoning.close) if part.text]
+        texts += filter(None, [short_opener(reasoning.open.text)])
     if profile.content.mode is not ContentMode.PLAIN:
         texts += [words(part.text)[0] for part in (profile.content.open, profile.content.close) if part.text]
     if profile.tools is not None and (request.tools or request.reads_calls):
         texts += openers(profile.tools) or _bare_names(profile.tools, request)
         texts += [text for form in other_forms(profile.tools) for text in openers(form)]
+    if not request.reads_calls:
+        texts += empty_blocks(profile)
     return tuple(dict.fromkeys(text.encode() for text in texts if text))
 
 

@@ -1,0 +1,83 @@
+"""What models write beside their template is read too: openers from the prompt, empty blocks, late reasoning."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import ChatFormat
+from dragoman.chat import Message
+
+PLAIN = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}"
+    "{% for c in m.tool_calls or [] %}<do>{{ c.function | tojson }}</do>{% endfor %}<|fin|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+LATE = (
+    "{% for m in messages %}<|{{ m.role }}|>"
+    "{% if m.reasoning_content %}<|muse>{{ m.reasoning_content }}<muse|>{% endif %}{{ m.content }}<|fin|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "ring", "parameters": {"type": "object", "properties": {"times": {"type": "integer"}}}},
+    }
+]
+ASKED = [{"role": "user", "content": "Hello"}]
+
+
+def read(template: str, output: str, **arguments: Any) -> Message:
+    """The message, read whole and byte by byte; both must be the same."""
+    fmt = ChatFormat.from_template(template)
+    found = []
+    data = output.encode()
+    for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
+        turn = fmt.turn(ASKED, id_seed=1, **arguments)
+        deltas = [delta for piece in pieces for delta in turn.feed(piece)] + turn.finish()
+        assert "".join(delta.content for delta in deltas) == turn.message.content
+        found.append(turn.message)
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize("tag", ["think", "ponder", "x:y"])
+def test_a_tag_that_the_prompt_opens_holds_reasoning(tag: str) -> None:
+    """The template shows no reasoning at all; the prompt that ends in an open tag says enough."""
+    message = read(PLAIN, f"hm\n</{tag}>\n\nfine", generation_prompt=f"<|assistant|><{tag}>\n")
+    assert (message.reasoning_content.strip(), message.content) == ("hm", "fine")
+    cut = read(PLAIN, "hm, never", generation_prompt=f"<{tag}>")
+    assert (cut.reasoning_content, cut.content) == ("hm, never", "")
+
+
+def test_a_call_behind_reasoning_that_the_prompt_opened() -> None:
+    output = 'hm</think><do>{"name": "ring", "arguments": {"times": 2}}</do>'
+    message = read(PLAIN, output, generation_prompt="<think>", tools=TOOLS)
+    assert message.reasoning_content == "hm"
+    assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [("ring", {"times": 2})]
+
+
+def test_the_writer_goes_on_inside_the_block_that_the_prompt_opened() -> None:
+    turn = ChatFormat.from_template(PLAIN).turn(ASKED, tools=TOOLS, tool_choice="required", generation_prompt="<think>")
+    assert turn.thinking_tags == ("<think>", "</think>")
+    assert "</think>" in turn.grammar.to_gbnf()
+
+
+@pytest.mark.parametrize("layout", ["", "\n"])
+def test_an_empty_call_block_is_left_out_without_tools(layout: str) -> None:
+    assert read(PLAIN, f"one <do>{layout}</do>two").content == "one two"
+    assert read(PLAIN, "Write <do> and </do> around it.").content == "Write <do> and </do> around it."
+
+
+def test_reasoning_behind_the_answer_is_reasoning_where_its_opener_is_unmistakable() -> None:
+    message = read(LATE, "Yes.<|muse>why<muse|> No.<|muse><muse|><muse|>")
+    assert (message.content.strip(), message.reasoning_content) == ("Yes. No.", "why")
+    assert read(PLAIN, "Say <think> to it.").content == "Say <think> to it."
+
+
+def test_a_template_that_needs_more_of_a_tool_than_is_declared_gets_it_empty() -> None:
+    template = "{% for t in tools %}{{ t.function.description + ' ' + t.function.name }}{% endfor %}" + PLAIN
+    turn = ChatFormat.from_template(template).turn(ASKED, tools=[{"type": "function", "function": {"name": "ring"}}])
+    assert turn.prompt.text.startswith(" ring<|user|>Hello")
