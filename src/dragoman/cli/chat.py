@@ -12,7 +12,7 @@ from dragoman.chat import Delta
 from dragoman.cli.engines import Opened, add_engine, open_engine
 from dragoman.cli.output import print_json_line, say
 from dragoman.engine import EngineInfo
-from dragoman.server.generate import Ended, Sum, answer, prepare
+from dragoman.server.generate import Ended, Piece, Sum, answer, prepare
 from dragoman.server.wire import read_chat_request
 
 SUMMARY = "chat with a model in the terminal"
@@ -52,27 +52,40 @@ async def _answer(
     """Print the answer as it comes; the message that it is."""
     body = {"messages": messages, "max_tokens": arguments.max_tokens, "temperature": arguments.temperature}
     job = prepare(opened.format, read_chat_request(body, opened.settings), info, opened.settings)
-    total = Sum()
+    total, screen = Sum(), _Screen(as_json=arguments.json)
     async with aclosing(answer(job, opened.engine)) as pieces:
         async for piece in pieces:
             if isinstance(piece, Delta):
                 total.add([piece])
-            _show(piece, as_json=arguments.json)
+            screen.show(piece)
     return total.message.to_dict()
 
 
-def _show(piece: Delta | Ended, *, as_json: bool) -> None:
-    if as_json:
-        if isinstance(piece, Ended):
-            print_json_line({"finish_reason": piece.finish_reason, "usage": piece.usage.to_dict()})
-        else:
-            print_json_line(piece.to_dict())
-    elif isinstance(piece, Ended):
-        print(flush=True)
-    elif piece.reasoning_content and sys.stdout.isatty():
-        print(f"\x1b[2m{piece.reasoning_content}\x1b[0m", end="", flush=True)
-    else:
-        print(piece.content, end="", flush=True)
+class _Screen:
+    """Shows an answer as it comes: JSON lines, or its text. Reasoning is shown to people only, dim and before it."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._people = sys.stdout.isatty()
+        self._thinking = False
+
+    def show(self, piece: Piece) -> None:
+        if self._as_json:
+            print_json_line(_told(piece))
+        elif isinstance(piece, Ended):
+            print(flush=True)
+        elif piece.reasoning_content and self._people:
+            self._thinking = True
+            print(f"\x1b[2m{piece.reasoning_content}\x1b[0m", end="", flush=True)
+        elif piece.content:
+            print("\n\n" * self._thinking + piece.content, end="", flush=True)
+            self._thinking = False
+
+
+def _told(piece: Piece) -> dict[str, Any]:
+    if isinstance(piece, Ended):
+        return {"finish_reason": piece.finish_reason, "usage": piece.usage.to_dict()}
+    return piece.to_dict()
 
 
 def _lines() -> Any:

@@ -1,0 +1,116 @@
+"""``dragoman chat`` against a llama-server that a test plays: its /props, and its /completion as a stream."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from dragoman.cli.main import main
+from tests.server.live import live
+from tests.server.service import TEMPLATE, chat_format
+from tests.vocabularies import small_tokenizer
+
+
+@dataclass
+class LlamaServer:
+    """Says its answers in order, each in pieces of one word."""
+
+    answers: list[str]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def app(self) -> Starlette:
+        routes = [Route("/props", self.props), Route("/completion", self.completion, methods=["POST"])]
+        return Starlette(routes=routes)
+
+    async def props(self, request: Request) -> Response:
+        known = {"chat_template": TEMPLATE, "eos_token": "<|fin|>", "model_path": "/models/tiny.gguf"}
+        return JSONResponse({**known, "default_generation_settings": {"n_ctx": 4096}})
+
+    async def completion(self, request: Request) -> Response:
+        self.asked.append(await request.json())
+        words = self.answers[len(self.asked) - 1].split(" ")
+        events = [
+            {"content": " " * bool(at) + word, "tokens": [at], "tokens_predicted": at + 1}
+            for at, word in enumerate(words)
+        ]
+        end = {"content": "", "stop": True, "stop_type": "eos", "tokens_evaluated": 9, "tokens_predicted": len(words)}
+        lines = [f"data: {json.dumps(event)}\n\n" for event in [*events, end]]
+        return StreamingResponse(iter(lines), media_type="text/event-stream")
+
+
+@pytest.fixture
+def vocab(tmp_path: Path) -> Path:
+    marks = [{"content": text, "special": True} for text in ("<|from|>", "<|fin|>", "<|pad|>")]
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(small_tokenizer(marks)))
+    return path
+
+
+@pytest.fixture
+def upstream() -> Iterator[tuple[LlamaServer, str]]:
+    server = LlamaServer(["<muse>\nhm\n</muse>\n\nIt is sunny.", "Still sunny."])
+    with live(server.app) as address:
+        yield server, address
+
+
+def test_one_question(upstream: tuple[LlamaServer, str], vocab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server, address = upstream
+    code = main(["chat", "--upstream", address, "--vocab", str(vocab), "-m", "Rome?", "--max-tokens", "7"])
+    assert (code, capsys.readouterr().out) == (0, "It is sunny.\n"), "reasoning is for people to watch, not for a pipe"
+    [asked] = server.asked
+    known = chat_format().vocab
+    assert known is not None
+    assert known.decode(asked["prompt"]) == b"<|from|>user\nRome?<|fin|>\n<|from|>assistant\n"
+    assert asked["n_predict"] == 7
+    assert asked["stop"] == ["<|fin|>"]
+
+
+def test_a_conversation_goes_on(
+    upstream: tuple[LlamaServer, str],
+    vocab: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, address = upstream
+    monkeypatch.setattr("sys.stdin", io.StringIO("Rome?\n\nAnd now?\n"))
+    arguments = ["chat", "--upstream", address, "--vocab", str(vocab), "--system", "Be brief.", "--json"]
+    assert main(arguments) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["finish_reason"] for line in lines if "usage" in line] == ["stop", "stop"]
+    assert "".join(line.get("content", "") for line in lines) == "It is sunny.Still sunny."
+    assert "".join(line.get("reasoning_content", "") for line in lines) == "hm"
+    known = chat_format().vocab
+    assert known is not None
+    second = known.decode(server.asked[1]["prompt"]).decode()
+    assert second.startswith("<|from|>system\nBe brief.<|fin|>\n<|from|>user\nRome?<|fin|>\n<|from|>assistant\n")
+    assert second.endswith("It is sunny.<|fin|>\n<|from|>user\nAnd now?<|fin|>\n<|from|>assistant\n")
+
+
+def test_another_template(
+    upstream: tuple[LlamaServer, str], vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, address = upstream
+    other = tmp_path / "other.jinja"
+    other.write_text(TEMPLATE.replace("<|from|>assistant", "<|from|>parrot"))
+    arguments = ["chat", "--upstream", address, "--vocab", str(vocab), "--template", str(other), "-m", "Hi"]
+    assert main(arguments) == 0
+    known = chat_format().vocab
+    assert known is not None
+    assert known.decode(server.asked[0]["prompt"]).endswith(b"<|from|>parrot\n")
+    assert "other.jinja" in capsys.readouterr().err
+
+
+def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "--upstream", "http://127.0.0.1:9", "-m", "Hi"]) == 1
+    assert "is it running?" in capsys.readouterr().err
