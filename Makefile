@@ -29,7 +29,7 @@ format: $(VENV)/.dev
 	$(PY) -m ruff format .
 
 bench: $(VENV)/.dev
-	@$(PY) bench/run.py
+	@$(PY) bench/run.py --record
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build
