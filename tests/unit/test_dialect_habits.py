@@ -81,3 +81,49 @@ def test_a_template_that_needs_more_of_a_tool_than_is_declared_gets_it_empty() -
     template = "{% for t in tools %}{{ t.function.description + ' ' + t.function.name }}{% endfor %}" + PLAIN
     turn = ChatFormat.from_template(template).turn(ASKED, tools=[{"type": "function", "function": {"name": "ring"}}])
     assert turn.prompt.text.startswith(" ring<|user|>Hello")
+
+
+CHATTY = """\
+{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% if m.tool_calls %}<|calls|>\
+{% for c in m.tool_calls %}<|call|>tools.{{ c.function.name }}:{{ loop.index0 }}<|with|>\
+{{ c.function.arguments | tojson }}<|done|>{% endfor %}<|/calls|>{% endif %}<|fin|>{% endfor %}\
+{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("tools.ring:4", "ring"),
+        ("ring:4", "ring"),
+        ("tools_ring_4", "ring"),
+        ("toolsring4", "ring"),
+        ("ring", "ring"),
+        ("tools.a.b-c:0", "a.b-c"),
+    ],
+)
+def test_a_name_that_is_written_as_an_id_is_read_in_any_shape_and_the_id_is_kept(written: str, name: str) -> None:
+    output = f'<|calls|><|call|>{written}<|with|>{{"times": 2}}<|done|><|/calls|>'
+    call = read(CHATTY, output, tools=TOOLS).tool_calls[0]
+    assert (call.id, call.name, call.arguments) == (written, name, '{"times": 2}')
+
+
+SUFFIXED = """\
+{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}\
+{% for c in m.tool_calls or [] %}<do:v2>{{ c.function.name }}<with:v2>\
+{% for k, v in c.function.arguments.items() %}<key:v2>{{ k }}</key:v2><val:v2>{{ v if v is string else v | tojson }}\
+</val:v2>{% endfor %}</do:v2>{% endfor %}<|fin|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+
+
+@pytest.mark.parametrize("suffix", [":v2", ""])
+def test_a_suffix_that_all_tags_share_may_be_missing(suffix: str) -> None:
+    output = "<do>ring<with><key>times</key><val>2</val></do>".replace(">", f"{suffix}>")
+    (call,) = read(SUFFIXED, output, tools=TOOLS).tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("ring", {"times": 2})
+
+
+def test_a_forced_call_may_come_as_a_json_array() -> None:
+    output = '[{"name": "ring", "parameters": {"times": 2}}, {"name": "ring", "parameters": {}}]'
+    message = read(PLAIN, output, tools=TOOLS, tool_choice="required")
+    assert [call.arguments for call in message.tool_calls] == ['{"times": 2}', "{}"]
+    assert message.content == ""
+    assert read(PLAIN, output, tools=TOOLS).content == output

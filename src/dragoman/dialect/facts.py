@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import call_shape, openers
+from dragoman.dialect.shape import call_shape, openers, wire_id
+from dragoman.dialect.tolerances import further_stops
 from dragoman.grammar.json import json_text
 from dragoman.template.profile import Marker, Profile, ReasoningMode, Slot
 
 
 def all_stops(profile: Profile) -> tuple[str, ...]:
     """The texts at which a turn ends, white space around them left out; the template's own first."""
-    return tuple(dict.fromkeys(text.strip() for text in profile.end_of_turn if text.strip()))
+    own = [text.strip() for text in profile.end_of_turn if text.strip()]
+    return tuple(dict.fromkeys([*own, *further_stops(own)]))
 
 
 def stops(profile: Profile) -> tuple[str, ...]:
@@ -76,5 +78,7 @@ def ids_after_name(profile: Profile) -> bool:
         if id_path is None or not {name, id_path} <= set(order):
             return id_path is not None
         return order.index(id_path) > order.index(name)
+    if wire_id(tools) is not None:
+        return True
     found = [piece for piece in tools.call if piece in (Slot.NAME, Slot.ID)]
     return found[-1:] == [Slot.ID] and Slot.NAME in found

@@ -27,7 +27,7 @@ from dragoman.dialect.markers import (
 from dragoman.dialect.read_json import JsonReader
 from dragoman.dialect.read_tagged import TaggedReader
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import call_shape, delimiter_after, distinctive, name_ends
+from dragoman.dialect.shape import WireId, call_shape, delimiter_after, distinctive, name_ends, wire_id
 from dragoman.dialect.tolerances import AROUND_BARE_CALLS
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Repeat, Tag, alt, chars, lit, opt, seq
@@ -120,10 +120,30 @@ class CallReader:
         return alt(*ways, Ref("body"))
 
     def _call(self) -> Node:
+        wired = wire_id(self.tools)
+        if wired is not None:
+            return self._wired(wired)
         head = [opener(self.shape.opening.text, self.controls)] if self.shape.opening.text else []
         if self.tools.format is ToolFormat.JSON_NATIVE:
             return seq(*head, GAP, self.json.object(), self._tail())
         return seq(*head, self._headed())
+
+    def _wired(self, wired: WireId) -> Node:
+        """A call whose name is part of its id, as the model writes it: ``functions.f:0``, ``f:0``, ``f``."""
+        head = self.shape.head
+        rest = [self._piece(head, at) for at in range(3, len(head))]
+        declared = [Tag("name", lit(name)) for name in self.names if name]
+        ends = SPACES + wired.tag[0]
+        number = Repeat(DIGIT, min=1)
+        stem = wired.word.rstrip("._:/")
+        odd = seq(opt(lit(stem)), Repeat(chars("._:/-"), 0, 1))
+        names = [
+            seq(opt(lit(wired.word)), Tag("name", run_of(ends + wired.link[0])), lit(wired.link), number),
+            *(seq(odd, name, Repeat(chars("._:/-"), 0, 1), opt(number)) for name in declared),
+            seq(opt(lit(wired.word)), Tag("name", run_of(ends))),
+        ]
+        read = [seq(Tag("id", name), *rest, Commit("body"), self._arguments(None)) for name in names]
+        return seq(loose(wired.tag, self.controls), GAP, alt(*read))
 
     def _tail(self) -> Node:
         """What follows the body of a call: further slots, then the closer, which may be missing."""

@@ -41,7 +41,7 @@ def reader_rules(
     rules: dict[str, Node] = {}
     calls: list[Node] = []
     if profile.tools is not None and request.reads_calls:
-        for i, tools in enumerate((profile.tools, *other_forms(profile.tools))):
+        for i, tools in enumerate((profile.tools, *other_forms(profile.tools, request))):
             reader = CallReader(tools, request, controls, prefix=f"form{i}." if i else "")
             rules |= reader.rules()
             calls.append(reader.openings())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -76,7 +77,37 @@ def openers(tools: ToolProfile) -> tuple[str, ...]:
     found = [words(shape.section)[0]] if shape.section else []
     if shape.opening.text:
         found += [way[0] for way in opening_words(shape.opening.text)]
+    wired = wire_id(tools)
+    if wired is not None:
+        found.append(wired.tag)
     return tuple(dict.fromkeys(filter(distinctive, found)))
+
+
+@dataclass(frozen=True, slots=True)
+class WireId:
+    """A name that is written with a word in front and a number behind (``functions.NAME:0``), which is the call's id.
+
+    tag: the marker in front. word: the word between tag and name. link: the text between name and number.
+    """
+
+    tag: str
+    word: str
+    link: str
+
+
+_TAG_AND_WORD = re.compile(r"(.*[>|\]])([A-Za-z_]+[._:/])", re.DOTALL)
+_LINK = re.compile(r"[._:/#-]+")
+
+
+def wire_id(tools: ToolProfile) -> WireId | None:
+    """How a call's id is put together from its name; None where it is not."""
+    if len(tools.call) < 4 or tools.call[1] is not Slot.NAME or tools.call[3] is not Slot.INDEX:
+        return None
+    first, link = tools.call[0], tools.call[2]
+    if not isinstance(first, Marker) or not isinstance(link, Marker) or not _LINK.fullmatch(link.written):
+        return None
+    found = _TAG_AND_WORD.fullmatch(first.text)
+    return WireId(found[1], found[2], link.text) if found else None
 
 
 def delimiter_after(pieces: tuple[Piece, ...], at: int) -> Marker:

@@ -7,9 +7,20 @@ template shows needs no entry.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
-from dragoman.template.profile import Marker, Piece, ReasoningMode, ReasoningProfile, Slot, ToolFormat, ToolProfile
+from dragoman.dialect.request import DialectRequest
+from dragoman.template.profile import (
+    JsonShape,
+    Marker,
+    Piece,
+    ReasoningMode,
+    ReasoningProfile,
+    Slot,
+    ToolFormat,
+    ToolProfile,
+)
 
 # Reasoning of a template that shows none: models tuned to reason open their answer with it whatever the template says.
 REASONING = ReasoningProfile(
@@ -38,25 +49,89 @@ def short_opener(text: str) -> str | None:
     return next((short for known, short in _SHORT_OPENERS if text == known), None)
 
 
-# Tags around calls that have no tag of their own (opener, closer; the closer may be empty).
-AROUND_BARE_CALLS: tuple[tuple[str, str], ...] = (("<|python_tag|>", ""), ("<|python_start|>", "<|python_end|>"))
+# Text around calls that have no tag of their own (opener, closer; the closer may be empty).
+AROUND_BARE_CALLS: tuple[tuple[str, str], ...] = (
+    ("<|python_tag|>", ""),  # Llama's token for code
+    ("<|python_start|>", "<|python_end|>"),
+    ("functools[", "]"),  # asked for by system prompts that the history does not follow
+    ("[", "]"),  # a JSON array where the template shows single objects
+)
+
+# Text that ends a turn -> further stops, which engines leave in the output where the template never writes them.
+_STOPS = (("<|message_sep|>", ("</s>",)),)
 
 
-def _headed(*after_name: str) -> ToolProfile:
-    between = tuple(Marker("", text, "") for text in after_name)
+def further_stops(stops: Iterable[str]) -> tuple[str, ...]:
+    """The stops that come beside these."""
+    known = tuple(stops)
+    return tuple(stop for key, further in _STOPS if key in known for stop in further)
+
+
+def _headed(*after_name: str | Slot) -> ToolProfile:
+    between = tuple(piece if isinstance(piece, Slot) else Marker("", piece, "") for piece in after_name)
     call: tuple[Piece, ...] = (Marker("", "[TOOL_CALLS]", ""), Slot.NAME, *between, Slot.ARGS)
     return ToolProfile(format=ToolFormat.TAG_WITH_JSON, call=call, parallel=True)
 
 
-# Text that opens calls -> further forms of a call behind it: releases of one model family share templates.
-FORMS: tuple[tuple[str, tuple[ToolProfile, ...]], ...] = (("[TOOL_CALLS]", (_headed("[ARGS]"), _headed())),)
+def _array(opens: str) -> ToolProfile:
+    return ToolProfile(
+        format=ToolFormat.JSON_NATIVE,
+        section_open=Marker("", opens + "[", ""),
+        section_close=Marker("", "]", ""),
+        separator=Marker("", ",", " "),
+        call=(Slot.OBJECT,),
+        object=JsonShape(),
+        parallel=True,
+        array=True,
+    )
 
 
-def other_forms(tools: ToolProfile) -> tuple[ToolProfile, ...]:
+def _object(opens: str) -> ToolProfile:
+    call: tuple[Piece, ...] = (Marker("", opens, ""), Slot.OBJECT)
+    return ToolProfile(format=ToolFormat.JSON_NATIVE, call=call, object=JsonShape(), parallel=True)
+
+
+# Text that opens calls -> further forms of a call: releases of one model family share templates.
+FORMS: tuple[tuple[str, tuple[ToolProfile, ...]], ...] = (
+    ("[TOOL_CALLS]", (_headed("[CALL_ID]", Slot.ID, "[ARGS]"), _headed("[ARGS]"), _headed())),
+    ("<|tool_call|>", (_array("<tool_call>"),)),  # plain text in later releases
+    ("<|message_sep|>\n\nfunction call<|role_sep|>", (_object("<|function_call|>"),)),  # a token in later releases
+)
+# A JSON array, as servers make models write that are forced to call.
+_FORCED = ToolProfile(
+    format=ToolFormat.JSON_NATIVE, call=(Slot.OBJECT,), object=JsonShape(args_path=("parameters",)), parallel=True
+)
+_SUFFIXED = re.compile(r"<(/?\w+)(:\w+)>")
+
+
+def other_forms(tools: ToolProfile, request: DialectRequest) -> tuple[ToolProfile, ...]:
     """Further forms that are read beside ``tools``; none that it shows itself."""
     first = tools.call[0] if tools.call and isinstance(tools.call[0], Marker) else Marker()
     text = tools.section_open.text or first.text
-    for key, forms in FORMS:
-        if text.startswith(key):
-            return tuple(form for form in forms if form.call != tools.call)
-    return ()
+    found = [form for key, forms in FORMS if text.startswith(key) for form in forms]
+    found += filter(None, [_without_suffix(tools)])
+    if request.choice in ("required", "named") and text.strip("[{"):
+        found.append(_FORCED)
+    return tuple(form for form in found if (form.section_open.text, form.call) != (tools.section_open.text, tools.call))
+
+
+def _without_suffix(tools: ToolProfile) -> ToolProfile | None:
+    """The form whose tags lack the suffix that all tags share (``<call:v2>``): it names a release, not a meaning."""
+    around = (tools.section_open, tools.section_close)
+    markers = [piece for piece in (*around, *tools.call, *tools.argument) if isinstance(piece, Marker)]
+    written = "".join(piece.text for piece in markers)
+    suffixes = {suffix for _, suffix in _SUFFIXED.findall(written)}
+    if len(suffixes) != 1 or len(_SUFFIXED.findall(written)) != written.count("<"):
+        return None
+
+    def bare(piece: Piece) -> Piece:
+        return replace(piece, text=_SUFFIXED.sub(r"<\1>", piece.text)) if isinstance(piece, Marker) else piece
+
+    opened, closed = (replace(part, text=_SUFFIXED.sub(r"<\1>", part.text)) for part in around)
+    return replace(
+        tools,
+        section_open=opened,
+        section_close=closed,
+        call=tuple(map(bare, tools.call)),
+        argument=tuple(map(bare, tools.argument)),
+    )

@@ -127,7 +127,8 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
         texts += [words(part.text)[0] for part in (profile.content.open, profile.content.close) if part.text]
     if profile.tools is not None and (request.tools or request.reads_calls):
         texts += openers(profile.tools) or _bare_names(profile.tools, request)
-        texts += [text for form in other_forms(profile.tools) for text in openers(form)]
+        for form in other_forms(profile.tools, request):
+            texts += openers(form) or _bare_names(form, request)
     if not request.reads_calls:
         texts += empty_blocks(profile)
     return tuple(dict.fromkeys(text.encode() for text in texts if text))

@@ -48,6 +48,8 @@ class CallBuilder:
         self._closed = False
         self._arguments: list[str] = []  # delivered, or waiting for the first piece
         self._text: list[str] = []  # of the open region of _WHOLE
+        self._outer: list[str] = []  # of the id around an open name
+        self._in_id = False
         self._unescaper: JsonUnescaper | None = None
         self._writer: ArgumentsWriter | None = None
 
@@ -70,6 +72,8 @@ class CallBuilder:
             self._wait_for_id = False
             out = self._start(final=False)
         if tag in _WHOLE:
+            self._outer = self._text if self._in_id else []
+            self._in_id |= tag.startswith("id")
             self._text = []
         elif tag == "args.json":
             self._unescaper = JsonUnescaper()
@@ -134,8 +138,10 @@ class CallBuilder:
         return "a tool not yet named" if self._name is None else repr(self._name)
 
     def _close_whole(self, tag: str) -> list[ToolCallDelta]:
-        text, self._text = "".join(self._text), []
+        text = "".join(self._text)
         kind, _, encoded = tag.partition(".")
+        self._in_id &= kind != "id"
+        self._text = [*self._outer, text] if self._in_id else []
         if encoded:
             text = unescape(text)
         if kind == "key":

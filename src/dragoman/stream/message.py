@@ -164,7 +164,9 @@ class MessageBuilder:
         if tag in _ROOT:
             return 0
         parents: tuple[str, ...] = ("call",)
-        if tag.startswith("key"):
+        if tag.startswith("name"):
+            parents = ("call", "id")
+        elif tag.startswith("key"):
             parents = ("arg",)
         elif tag.startswith("value."):
             parents = ("arg", "value.array")
