@@ -10,12 +10,13 @@ from itertools import zip_longest
 from typing import Any
 
 from dragoman.dialect.generic import with_tool_instructions
+from dragoman.dialect.reader import read_as_reasoning
 from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.profile import Profile, ReasoningMode
+from dragoman.template.profile import Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
 from dragoman.vocab import Vocabulary
 
@@ -97,9 +98,11 @@ class Prompter:
         generation_prompt = self._generation_prompt(_text(with_prompt), _text(without))
         written: tuple[Part, ...] = ((self.after_header(generation_prompt), False),)
         if rendering.continued is not None:
-            more = self._continuation(last, rendering.continued, written[0][0])
+            reasoning = read_as_reasoning(self._profile, request) if request.read_reasoning else self._profile.reasoning
+            more = self._continuation(last, rendering.continued, written[0][0], reasoning)
             with_prompt = (*with_prompt, *more)
-            written = (*written, *more)
+            # Where reasoning is not told apart, only the field that goes on is the message's.
+            written = (*written, *(more if request.read_reasoning else more[-1:]))
         return Prompt(
             tuple(part for part in with_prompt if part[0]),
             tuple(part for part in written if part[0]),
@@ -151,9 +154,10 @@ class Prompter:
         markers = (reasoning.open.text, reasoning.close.text, content.open.text)
         return any(marker in text for marker in markers if marker) or opened_block(text) is not None
 
-    def _continuation(self, message: Mapping[str, Any], field: str, opened: str) -> list[Part]:
+    def _continuation(
+        self, message: Mapping[str, Any], field: str, opened: str, reasoning: ReasoningProfile
+    ) -> list[Part]:
         """The parts that write ``message`` behind the generation prompt, up to where the model goes on."""
-        reasoning = self._profile.reasoning
         thought, said = message.get("reasoning_content") or "", _content_text(message.get("content"))
         can_think = reasoning.mode is not ReasoningMode.NONE and bool(reasoning.close.text)
         inside = can_think and _is_inside(opened, reasoning.open.text, reasoning.close.text)

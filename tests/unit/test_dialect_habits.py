@@ -127,3 +127,75 @@ def test_a_forced_call_may_come_as_a_json_array() -> None:
     assert [call.arguments for call in message.tool_calls] == ['{"times": 2}', "{}"]
     assert message.content == ""
     assert read(PLAIN, output, tools=TOOLS).content == output
+
+
+WRAPPED = """\
+{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% for c in m.tool_calls or [] %}\
+<use name="{{ c.function.name }}">{% for k, v in c.function.arguments.items() %}<param name="{{ k }}">\
+{% if v is string and ('<' in v or '\\n' in v) %}<![CDATA[{{ v }}]]>{% else %}{{ v }}{% endif %}</param>\
+{% endfor %}</use>{% endfor %}<|fin|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+WRITE = [
+    {
+        "type": "function",
+        "function": {"name": "write", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}},
+    }
+]
+
+
+@pytest.mark.parametrize("text", ["<b>x</b> </param> y", "\n  two\n", "", "a]]b"])
+def test_a_value_in_cdata_is_what_stands_inside(text: str) -> None:
+    output = f'<use name="write"><param name="text"><![CDATA[{text}]]></param></use>'
+    (call,) = read(WRAPPED, output, tools=WRITE).tool_calls
+    assert json.loads(call.arguments) == {"text": text}
+
+
+LINED = """\
+{% for m in messages %}<|{{ m.role }}|>
+{{ m.content or '' }}{% for c in m.tool_calls or [] %}
+<call>
+<fn={{ c.function.name }}>
+{% for k, v in c.function.arguments.items() %}<arg={{ k }}>
+{{ v if v is string else v | tojson }}
+</arg>
+{% endfor %}</fn>
+</call>{% endfor %}<|fin|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}"""
+
+
+def test_an_opener_named_in_prose_is_no_call() -> None:
+    output = "Some write <fn=ring> inside <call> tags."
+    assert read(LINED, output, tools=TOOLS).content == output
+
+
+def test_a_name_whose_bracket_is_missing_ends_with_its_line() -> None:
+    output = "<call>\n<fn=ring\n<arg=times>\n2\n</arg>\n</fn>\n</call>\n<call>\n<fn=ring\n</fn>\n</call>"
+    message = read(LINED, output, tools=TOOLS)
+    assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [
+        ("ring", {"times": 2}),
+        ("ring", {}),
+    ]
+
+
+def test_the_header_that_the_prompt_wrote_may_come_again() -> None:
+    assert read(PLAIN, "<|assistant|>Hi <|assistant|>").content == "Hi <|assistant|>"
+    assert read(LINED, "<|assistant|>\nHi").content == "Hi"
+
+
+@pytest.mark.parametrize("kept", ["auto", "none"])
+def test_a_continued_message_holds_its_reasoning_where_it_is_told_apart(kept: str) -> None:
+    fmt = ChatFormat.from_template(PLAIN)
+    begun = {"role": "assistant", "reasoning_content": "hm", "content": "Good "}
+    turn = fmt.turn([*ASKED, begun], continue_final_message="content", echo=True, reasoning_format=kept)  # type: ignore[arg-type]
+    message_text = [*turn.feed("day."), *turn.finish()]
+    assert message_text
+    assert turn.message.content == "Good day."
+    assert turn.message.reasoning_content.strip() == ("hm" if kept == "auto" else "")
+
+
+def test_templates_that_take_the_tools_as_one_text_get_it() -> None:
+    template = "{{ 'Tools: ' + functions + datetime[:3] }}" + PLAIN
+    fmt = ChatFormat.from_template(template)
+    assert '"name": "ring"' in fmt.turn(ASKED, tools=TOOLS).prompt.text
+    assert ("ring", True) in [(text.strip(), given) for text, given in fmt.turn(ASKED, tools=TOOLS).prompt.parts]
+    assert fmt.turn(ASKED).prompt.text.startswith("Tools: Jul")

@@ -28,7 +28,7 @@ from dragoman.dialect.read_json import JsonReader
 from dragoman.dialect.read_tagged import TaggedReader
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import WireId, call_shape, delimiter_after, distinctive, name_ends, wire_id
-from dragoman.dialect.tolerances import AROUND_BARE_CALLS
+from dragoman.dialect.tolerances import around_bare_calls
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Repeat, Tag, alt, chars, lit, opt, seq
 from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfile
@@ -56,7 +56,11 @@ class CallReader:
     def openings(self) -> Node:
         """The ways into a call: through the section, or right away where a call can be told without it."""
         ways: list[Node] = []
-        around = [seq(marker(text, self.controls), GAP) for text, _ in AROUND_BARE_CALLS] if self.shape.bare else []
+        around = (
+            [seq(marker(text, self.controls), GAP) for text, _ in around_bare_calls(self.request)]
+            if self.shape.bare
+            else []
+        )
         if self.shape.section:
             section = seq(layout_before(self.tools.section_open.before), self._section(), self._ref("call"))
             ways.append(seq(opt(alt(*around)), section) if around else section)
@@ -115,7 +119,7 @@ class CallReader:
         if self.shape.section:
             ways.insert(0, seq(GAP, self._section(), self._ref("call")))
         end = (["]"] if self.tools.array else []) + list(self.shape.section_end)
-        ends = [[*end, text] for _, text in AROUND_BARE_CALLS if text] if self.shape.bare else [end]
+        ends = [[*end, text] for _, text in around_bare_calls(self.request) if text] if self.shape.bare else [end]
         ways += [seq(closer(one, self.controls), Ref("body")) for one in ends if one]
         return alt(*ways, Ref("body"))
 
@@ -181,6 +185,10 @@ class CallReader:
 
     def _name_end(self, delimiter: Marker, rest: Node) -> Node:
         """The end of the name, which settles that this is a call."""
+        if delimiter.text and "\n" in delimiter.after and self.tools.format is ToolFormat.TAG_WITH_TAGGED:
+            # Prose that names the opener goes on in its line, a call does not; some models drop the bracket instead.
+            line = seq(chars("\r\n"), Commit("body"), rest)
+            return alt(seq(GAP, loose(delimiter.text, self.controls), alt(line, rest)), line)
         if delimiter.text:
             return seq(GAP, loose(delimiter.text, self.controls), Commit("body"), rest)
         return alt(seq(SPACE, Commit("body"), rest), rest)

@@ -30,6 +30,7 @@ from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt,
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 
 _BODY = Ref("body")
+_TAG = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 _PLAIN_TAG = re.compile(r"<\w+>")
 
 
@@ -54,7 +55,12 @@ def reader_rules(
     rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
     if isinstance(request.answer, JsonAnswer):
         rules["answer"] = _fenced(rules)
-    rules["turn"] = seq(Commit("body"), _start(profile, request, controls, rules))
+    start = _start(profile, request, controls, rules)
+    again = [
+        seq(GAP, marker(text, controls), Commit("body"), layout_after("\n"), start)
+        for text in repeated_headers(profile)
+    ]
+    rules["turn"] = seq(Commit("body"), alt(*again, start))
     return rules, recovery
 
 
@@ -102,6 +108,14 @@ def _opened(reasoning: ReasoningProfile, controls: frozenset[str]) -> Node:
     return seq(marker(short, controls), Commit("body"), label, after)
 
 
+def repeated_headers(profile: Profile) -> tuple[str, ...]:
+    """The header of the turn, from each of its tags on: some models write it again. None that means something else."""
+    header = profile.assistant_header.strip()
+    ends = [header[found.start() :] for found in _TAG.finditer(header)]
+    inside = [*_inner_markers(profile), *all_stops(profile)]
+    return tuple(text for text in ends if not any(text in other for other in inside))
+
+
 def _fenced(rules: dict[str, Node]) -> Node:
     """A JSON answer, out of the code fence that models put around it."""
     fence = seq(GAP, alt(lit("```json"), lit("```")), SPACE, Commit("body"), GAP)
@@ -120,12 +134,17 @@ def _stops(profile: Profile, controls: frozenset[str]) -> list[Node]:
 
 def _begins(stop: str, profile: Profile) -> bool:
     """True: some marker inside a turn begins with this stop."""
+    return any(text.startswith(stop) for text in _inner_markers(profile))
+
+
+def _inner_markers(profile: Profile) -> list[str]:
+    """The texts of all markers inside a turn."""
     tools, reasoning, content = profile.tools, profile.reasoning, profile.content
     markers = [reasoning.open, reasoning.close, content.open, content.close]
     if tools is not None:
         markers += [tools.section_open, tools.section_close, tools.separator]
         markers += [piece for piece in tools.call if isinstance(piece, Marker)]
-    return any(part.text.startswith(stop) for part in markers)
+    return [part.text for part in markers if part.text]
 
 
 def read_as_reasoning(profile: Profile, request: DialectRequest) -> ReasoningProfile:

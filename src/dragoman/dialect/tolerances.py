@@ -50,12 +50,27 @@ def short_opener(text: str) -> str | None:
 
 
 # Text around calls that have no tag of their own (opener, closer; the closer may be empty).
-AROUND_BARE_CALLS: tuple[tuple[str, str], ...] = (
+_AROUND_BARE_CALLS: tuple[tuple[str, str], ...] = (
     ("<|python_tag|>", ""),  # Llama's token for code
     ("<|python_start|>", "<|python_end|>"),
     ("functools[", "]"),  # asked for by system prompts that the history does not follow
-    ("[", "]"),  # a JSON array where the template shows single objects
 )
+
+
+def around_bare_calls(request: DialectRequest) -> tuple[tuple[str, str], ...]:
+    """What may stand around calls without a tag: forced ones come as a JSON array too."""
+    return (*_AROUND_BARE_CALLS, ("[", "]")) if request.choice in ("required", "named") else _AROUND_BARE_CALLS
+
+
+# Closers of values that models wrap in CDATA where they hold markup or line breaks, as such templates tell them to.
+_CDATA_CLOSERS = ("</param>",)
+CDATA = ("<![CDATA[", "]]>")
+
+
+def wraps_values(closer: str) -> bool:
+    """True: a value in front of this closer may stand in CDATA."""
+    return closer in _CDATA_CLOSERS
+
 
 # Text that ends a turn -> further stops, which engines leave in the output where the template never writes them.
 _STOPS = (("<|message_sep|>", ("</s>",)),)

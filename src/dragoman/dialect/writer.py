@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
-from dragoman.dialect.reader import empty_blocks, read_as_reasoning
+from dragoman.dialect.reader import empty_blocks, read_as_reasoning, repeated_headers
 from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
-from dragoman.dialect.shape import call_shape, openers
-from dragoman.dialect.tolerances import other_forms, short_opener
+from dragoman.dialect.shape import call_shape, distinctive, openers
+from dragoman.dialect.tolerances import around_bare_calls, other_forms, short_opener
 from dragoman.dialect.write_calls import CallWriter
 from dragoman.grammar.json import json_text
 from dragoman.grammar.nodes import EMPTY, AnyChar, Gbnf, Node, Ref, Repeat, Without, alt, opt, schema, seq
@@ -129,6 +129,9 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
         texts += openers(profile.tools) or _bare_names(profile.tools, request)
         for form in other_forms(profile.tools, request):
             texts += openers(form) or _bare_names(form, request)
+        if call_shape(profile.tools).bare:
+            texts += [text for text, _ in around_bare_calls(request) if distinctive(text)]
+    texts += repeated_headers(profile)
     if not request.reads_calls:
         texts += empty_blocks(profile)
     return tuple(dict.fromkeys(text.encode() for text in texts if text))

@@ -17,6 +17,7 @@ from ..errors import DragomanError, TemplateError, UsageError
 from ..limits import DEFAULT, Limits
 from .environment import ENVIRONMENT, Refusal, RenderContext
 from .provenance import marked_copy, merged, plain_copy
+from .serialise import json_of
 
 # The time that a rendering sees where its caller gives none: a fixed one, so that equal requests give equal prompts.
 FIXED_NOW = datetime.datetime(2024, 7, 26, 12, 0, 0)
@@ -188,6 +189,11 @@ class Template:
         context = self._compiled.new_context(names)
         assert isinstance(context, RenderContext)
         context.begin(self.limits, now or FIXED_NOW)
+        # Older templates take the tools as one text, and the time.
+        if "functions" in self.undeclared - names.keys():
+            context.parent["functions"] = json_of(tools, context.budget, indent=4) if tools else ""
+        if "datetime" in self.undeclared - names.keys():
+            context.parent["datetime"] = context.now.strftime("%b %d %Y %H:%M:%S")
         try:
             return list(_bounded(self._compiled.root_render_func(context), context))
         except DragomanError:
