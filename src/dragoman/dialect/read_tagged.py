@@ -22,6 +22,7 @@ from dragoman.dialect.markers import (
     other_than,
     run_of,
 )
+from dragoman.dialect.read_objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
 from dragoman.grammar.nodes import EMPTY, NOTHING, Commit, Node, Ref, Repeat, Tag, alt, lit, opt, seq
 from dragoman.template.profile import Marker, Slot, ToolProfile, ValueStyle
@@ -47,6 +48,8 @@ class TaggedReader:
 
     def rules(self) -> dict[str, Node]:
         """The rules that :meth:`arguments` refers to."""
+        if self.profile.syntax is not None:
+            return syntax_rules(self.profile.syntax, self.controls)
         return literal_rules() if self.literal else {}
 
     def arguments(self, tool: str | None) -> Node:
@@ -80,6 +83,9 @@ class TaggedReader:
 
     def _argument(self, kinds: dict[str, list[str]]) -> Node:
         ways: list[Node] = []
+        if self.profile.syntax is not None:
+            colon = marker(self.profile.syntax.colon, self.controls)
+            return seq(syntax_key(self.profile.syntax, self.controls), GAP, colon, GAP, Ref("syntax.value"))
         if self.literal:
             return self._written(run_of(self._key_ends()), "value.json")
         for region, keys in kinds.items():

@@ -13,6 +13,7 @@ from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, r
 from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
+from dragoman.dialect.write_objects import QuotedNotation, TreeWriter
 from dragoman.errors import SchemaError
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import (
@@ -59,6 +60,9 @@ class ValueWriter:
         self.separator = profile.argument_separator or (COMMA if self.literal else Marker())
         self.forbidden = () if self.literal else tuple(text.encode() for text in self.closing)
         self.rules: dict[str, Node] = {}
+        self.tree = TreeWriter(QuotedNotation(profile.syntax)) if profile.syntax is not None else None
+        if self.tree is not None:
+            self.rules = self.tree.rules
 
     def _closing(self, pieces: Sequence[Marker | Slot]) -> tuple[str, ...]:
         """The texts that end a value where it stands: its closer, or without one whatever may follow."""
@@ -156,6 +160,8 @@ class ValueWriter:
         return alt(*found)
 
     def _value(self, wanted: Any, root: Any, pointer: str) -> Node:
+        if self.tree is not None:
+            return self.tree.value({} if wanted is None else wanted, root, pointer)
         if self.literal:
             return self._json({} if wanted is None else wanted, root)
         types = declared_types(wanted, root)

@@ -196,6 +196,8 @@ def role_starts(prober: Prober, rung: Rung, anchors: Anchors, calls: Rung | None
     if system:
         out["system"] = system
     tool = _tool_start(prober, calls, anchors) if calls else ""
+    for word in (FIRST.calls[0].name, FIRST.calls[0].id):
+        tool = tool.split(word, 1)[0]
     if tool:
         out["tool"] = tool
     return out

@@ -10,9 +10,9 @@ from typing import Any
 
 from dragoman.template.atoms import common_prefix, common_suffix
 from dragoman.template.probe import Prober, Rung, Said
-from dragoman.template.profile import Marker, Piece, Slot, ValueStyle
+from dragoman.template.profile import Marker, ObjectSyntax, Piece, Slot, ValueStyle
 from dragoman.template.sentinels import FIRST, TYPED_VALUES, ProbeCall
-from dragoman.template.written import CallText
+from dragoman.template.written import CallText, Mark
 
 _WORD = re.compile(r"\w+")
 _QUOTES = ('"', "'")
@@ -24,7 +24,7 @@ class NotLearned(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Tagged arguments. ``quoted``: the quotes around a string belong to its value, not to the markers."""
+    """Tagged arguments. ``quotes``: what stands around a string and belongs to its value, not to the markers."""
 
     open: str
     close: str
@@ -32,16 +32,14 @@ class Arguments:
     pieces: tuple[Piece, ...]
     styles: tuple[tuple[str, ValueStyle], ...]
     type_words: tuple[tuple[str, str], ...]
-    quoted: bool
+    quotes: tuple[str, str]
+    syntax: ObjectSyntax | None = None
 
 
 def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Arguments:
     """What ``body``, which holds one call with two arguments, and calls with others show."""
-    quoted = _quoted(prober, rung, body, call)
-    marks = [
-        m if m.slot is not Slot.VALUE or not quoted else replace(m, start=m.start - 1, end=m.end + 1)
-        for m in call.marks
-    ]
+    quotes = _quotes(prober, rung)
+    marks = [widened(mark, quotes) for mark in call.marks]
     at = [mark.slot for mark in marks].index(Slot.KEY)
     if at == 0:
         raise NotLearned("the arguments stand before the tool's name")
@@ -56,10 +54,13 @@ def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Ar
     tail = body[second_value.end :]
     opened, closed = _around(head, between, tail, _without(prober, rung, body))
     separator = between[len(closed) : len(between) - len(opened)]
-    typed, styles, words = _styles(prober, rung, middle, between)
+    syntax = None
+    if quotes[0] and quotes[0] not in _QUOTES:
+        syntax = _syntax(prober, rung, middle, between, quotes)
+    typed, styles, words = _styles(prober, rung, middle, between, syntax)
     pieces = [Marker.of(opened), Slot.KEY, *typed, Slot.VALUE, Marker.of(closed)]
     kept = tuple(piece for piece in pieces if not isinstance(piece, Marker) or piece)
-    return Arguments(opened, closed, separator, kept, styles, words, quoted)
+    return Arguments(opened, closed, separator, kept, styles, words, quotes, syntax)
 
 
 def _without(prober: Prober, rung: Rung, body: str) -> str | None:
@@ -94,20 +95,74 @@ def _around(head: str, between: str, tail: str, empty: str | None) -> tuple[str,
     return opened[over:] if over > 0 else opened, closed
 
 
-def _quoted(prober: Prober, rung: Rung, body: str, call: CallText) -> bool:
-    """True: strings stand in quotes of their own, which other values are written without."""
-    values = [mark for mark in call.marks if mark.slot is Slot.VALUE]
-    quotes = {(body[m.start - 1], body[m.end : m.end + 1]) for m in values}
-    if len(quotes) != 1 or (pair := quotes.pop())[0] not in _QUOTES or pair[0] != pair[1]:
-        return False
-    _, name, number = TYPED_VALUES[1]
-    text = prober.after_user(Said(None, (replace(FIRST.calls[0], arguments=((name, number),)),)), rung)
-    at = text.rfind(str(number)) if text else -1
-    return text is not None and at > 0 and text[at - 1] not in _QUOTES
+def widened(mark: Mark, quotes: tuple[str, str]) -> Mark:
+    """``mark`` with the quotes around it where it is a value."""
+    if mark.slot is not Slot.VALUE:
+        return mark
+    return replace(mark, start=mark.start - len(quotes[0]), end=mark.end + len(quotes[1]))
+
+
+def _quotes(prober: Prober, rung: Rung) -> tuple[str, str]:
+    """What strings stand between and other values do not; empty where there is no difference of this kind."""
+    string = _around_value(prober, rung, TYPED_VALUES[0][1], FIRST.content)
+    number = _around_value(prober, rung, TYPED_VALUES[1][1], TYPED_VALUES[1][2])
+    if string is None or number is None or not (string[0].startswith(number[0]) and string[1].endswith(number[1])):
+        return "", ""
+    opened, closed = string[0][len(number[0]) :], string[1].removesuffix(number[1])
+    return (opened, closed) if opened.strip() and closed.strip() else ("", "")
+
+
+def _around_value(prober: Prober, rung: Rung, key: str, value: Any) -> tuple[str, str] | None:
+    """(from the key to the value, from the value to the next key) of one argument."""
+    filler = FIRST.calls[0].arguments[0]
+    text = prober.after_user(Said(None, (replace(FIRST.calls[0], arguments=((key, value), filler)),)), rung)
+    at = text.rfind(key) if text else -1
+    if text is None or at < 0:
+        return None
+    start = text.find(str(value), at + len(key))
+    stop = text.find(filler[0], start)
+    if start < 0 or stop < 0:
+        return None
+    return text[at + len(key) : start], text[start + len(str(value)) : stop]
+
+
+def _syntax(prober: Prober, rung: Rung, middle: str, between: str, quotes: tuple[str, str]) -> ObjectSyntax:
+    """The notation of values whose strings stand between these quotes, as an object inside the arguments shows it."""
+    plain = ObjectSyntax(*quotes, colon=middle.strip(), comma=between.strip())
+    _, key, value = TYPED_VALUES[-1]
+    written = _around_nested(prober, rung, key, value, between)
+    quoted = replace(plain, quoted_keys=True)
+    if written is not None and _spelled(value, written.removeprefix(middle), quoted):
+        return quoted
+    return plain
+
+
+def _around_nested(prober: Prober, rung: Rung, key: str, value: Any, between: str) -> str | None:
+    filler = FIRST.calls[0].arguments[0]
+    text = prober.after_user(Said(None, (replace(FIRST.calls[0], arguments=((key, value), filler)),)), rung)
+    return None if text is None else _between(text, key, between + filler[0])
+
+
+def _spelled(value: Any, written: str, syntax: ObjectSyntax) -> bool:
+    """True: ``written`` is ``value`` in this notation, null spelled in either way."""
+    return any(written == spell(value, syntax, null) for null in ("null", "None"))
+
+
+def spell(value: Any, syntax: ObjectSyntax, null: str = "null") -> str:
+    """``value`` in this notation."""
+    if isinstance(value, str):
+        return syntax.quote_open + value + syntax.quote_close
+    if isinstance(value, dict):
+        keys = {key: spell(key, syntax) if syntax.quoted_keys else key for key in value}
+        members = [keys[key] + syntax.colon + spell(item, syntax, null) for key, item in value.items()]
+        return "{" + syntax.comma.join(members) + "}"
+    if isinstance(value, list):
+        return "[" + syntax.comma.join(spell(item, syntax, null) for item in value) + "]"
+    return null if value is None else json.dumps(value)
 
 
 def _styles(
-    prober: Prober, rung: Rung, middle: str, between: str
+    prober: Prober, rung: Rung, middle: str, between: str, syntax: ObjectSyntax | None
 ) -> tuple[list[Piece], tuple[tuple[str, ValueStyle], ...], tuple[tuple[str, str], ...]]:
     """What stands between key and value, the style of each JSON type's values, and the word that tells each type."""
     if any(key in between for key, _ in FIRST.calls[0].arguments):
@@ -135,7 +190,7 @@ def _styles(
     styles = []
     for kind, _, value in TYPED_VALUES:
         if kind in written:
-            styles.append((kind, style_of(kind, value, written[kind][len(middles[kind]) :])))
+            styles.append((kind, style_of(kind, value, written[kind][len(middles[kind]) :], syntax)))
         else:
             styles.append((kind, ValueStyle.UNKNOWN))
     return typed, tuple(styles), words
@@ -168,8 +223,11 @@ def _between(text: str, key: str, end: str) -> str | None:
     return text[at + len(key) : stop] if 0 <= at < stop else None
 
 
-def style_of(kind: str, value: Any, written: str) -> ValueStyle:
+def style_of(kind: str, value: Any, written: str, syntax: ObjectSyntax | None = None) -> ValueStyle:
     """How ``written`` shows ``value``."""
+    if syntax is not None and kind in ("string", "array", "object"):
+        shown = ValueStyle.RAW if kind == "string" else ValueStyle.JSON
+        return shown if _spelled(value, written, syntax) else ValueStyle.UNKNOWN
     if kind == "string" and written == value:
         return ValueStyle.RAW
     if kind == "string" and written == f'"{value}"':

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dragoman.template.anchors import Anchors
-from dragoman.template.arguments import Arguments, NotLearned, learn_arguments
+from dragoman.template.arguments import Arguments, NotLearned, learn_arguments, widened
 from dragoman.template.atoms import common_prefix, common_suffix, first_marker, tags
 from dragoman.template.json_object import merged
 from dragoman.template.probe import Prober, Rung, Said
@@ -143,6 +143,7 @@ class CallLearner:
             argument_separator=Marker.of(arguments.separator) if arguments else Marker(),
             value_styles=arguments.styles if arguments else (),
             type_words=arguments.type_words if arguments else (),
+            syntax=arguments.syntax if arguments else None,
             parallel=two is not None,
             array=_is_array(outer) and object_shape is not None,
             ids_in_history=ids,
@@ -168,9 +169,11 @@ class CallLearner:
     def _end_apart(self, outer: Outer, parallel: bool) -> tuple[Outer, str]:
         """Where text and calls end in different markers, the last marker after a call is the end of its turn.
 
-        Not so where results follow in the same turn, without a marker that starts a new one.
+        Not so where results follow in the same turn, without a marker that starts a new one; what closes a section that
+        nothing opened is an end all the same.
         """
-        if not tags(self._tool_start) or not self._tool_start.strip().startswith(tags(self._tool_start)[0]):
+        starts_turn = tags(self._tool_start) and self._tool_start.strip().startswith(tags(self._tool_start)[0])
+        if not starts_turn and not (parallel and outer.section_close.strip() and not outer.section_open.strip()):
             return outer, ""
         end = self._anchors.text_end
         field = "section_close" if parallel else "close"
@@ -260,15 +263,11 @@ class CallLearner:
 
 def _widen(body: Body, arguments: Arguments) -> Body:
     """``body`` with marks of values that take in the quotes around them, where quotes belong to the value."""
-    if not arguments.quoted:
+    if not arguments.quotes[0]:
         return body
-    calls = []
-    for call in body.calls:
-        marks = [
-            replace(mark, start=mark.start - 1, end=mark.end + 1) if mark.slot is Slot.VALUE else mark
-            for mark in call.marks
-        ]
-        calls.append(replace(call, marks=tuple(marks)))
+    calls = [
+        replace(call, marks=tuple(widened(mark, arguments.quotes) for mark in call.marks)) for call in body.calls
+    ]
     return Body(body.text, tuple(calls))
 
 

@@ -141,6 +141,34 @@ class JsonShape:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectSyntax:
+    """Values in an object notation that is not JSON: strings between quotes of its own, keys bare or in these quotes.
+
+    Numbers, words, brackets and braces are as in JSON: ``{town:<|"|>Brest<|"|>,days:[1,2]}``.
+    """
+
+    quote_open: str
+    quote_close: str
+    colon: str = ":"
+    comma: str = ","
+    quoted_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTags:
+    """Tagged arguments whose objects and arrays are tags again: members by their key, items by the tag ``item``.
+
+    An argument is ``open KEY close VALUE end_open KEY end_close``, on every level.
+    """
+
+    open: str
+    close: str
+    end_open: str
+    end_close: str
+    item: str = "item"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolProfile:
     """How calls are written. Text as written is section_open + call (separator call)* + section_close.
 
@@ -164,6 +192,8 @@ class ToolProfile:
     id_length: int | None = None  # where the template demands one
     needs_object_arguments: bool = False
     per_message: bool = False  # each call is a message of its own
+    syntax: ObjectSyntax | None = None  # TAG_WITH_TAGGED: how values are spelled where that is not JSON
+    nested: NestedTags | None = None  # TAG_WITH_TAGGED: the key is the tag, values may hold tags again
 
     @property
     def ids_after_arguments(self) -> bool:

@@ -1,7 +1,8 @@
 """Words that no template writes: what a probe conversation is made of.
 
 There are two disjoint sets. What differs between two renderings made with them is value, what stays is the template's.
-Ids are nine letters and digits because some templates refuse all others.
+The keys of a call are in alphabetical order because some templates sort them. Ids are nine letters and digits because
+some templates refuse all others.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ FIRST = Sentinels(
     result="Tarvokemil",
     calls=(
         ProbeCall("Zk4Pw81Qd", "jorvex_lumat", (("kesprado", "wilmutrag"), ("kobtenil", "wuspadron"))),
-        ProbeCall("Yh7Tm36Bf", "jambic_terox", (("kruvasem", "wanbolsk"), ("kefgondu", "wolqetrim"))),
+        ProbeCall("Yh7Tm36Bf", "jambic_terox", (("kefgondu", "wanbolsk"), ("kruvasem", "wolqetrim"))),
     ),
 )
 SECOND = Sentinels(
