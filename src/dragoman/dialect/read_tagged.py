@@ -24,6 +24,8 @@ from dragoman.dialect.markers import (
 )
 from dragoman.dialect.read_objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
+from dragoman.dialect.shape import delimiter_after
+from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.grammar.nodes import EMPTY, NOTHING, Commit, Node, Ref, Repeat, Tag, alt, lit, opt, seq
 from dragoman.template.profile import Marker, Slot, ToolProfile, ValueStyle
 
@@ -112,7 +114,10 @@ class TaggedReader:
                 out.append(Tag("key", key))
             elif piece is Slot.VALUE:
                 lead = layout_after(before.after) if isinstance(before, Marker) else EMPTY
-                value = Tag("value.json", Ref("literal.value")) if self.literal else Tag(region, TEXT)
+                value: Node = Tag("value.json", Ref("literal.value")) if self.literal else Tag(region, TEXT)
+                if wraps_values(delimiter_after(self.pieces, at).text):
+                    wrapped = seq(GAP, lit(CDATA[0]), Commit("body"), Tag(region, TEXT), lit(CDATA[1]), GAP)
+                    value = alt(wrapped, value)
                 out += [GAP if self.literal else lead, value]
             elif isinstance(piece, Marker):
                 lead = layout_before(piece.before) if before is Slot.VALUE else GAP

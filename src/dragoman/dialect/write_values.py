@@ -14,6 +14,7 @@ from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
 from dragoman.dialect.write_objects import QuotedNotation, TreeWriter
+from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.errors import SchemaError
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import (
@@ -59,6 +60,8 @@ class ValueWriter:
         self.literal = not any(isinstance(piece, Marker) and piece.text for piece in pieces[at + 1 :])
         self.separator = profile.argument_separator or (COMMA if self.literal else Marker())
         self.forbidden = () if self.literal else tuple(text.encode() for text in self.closing)
+        if any(map(wraps_values, self.closing)):
+            self.forbidden += (CDATA[0].encode(),)
         self.rules: dict[str, Node] = {}
         self.tree = TreeWriter(QuotedNotation(profile.syntax)) if profile.syntax is not None else None
         if self.tree is not None:
