@@ -28,7 +28,7 @@ class Marker:
 
     @classmethod
     def of(cls, written: str) -> Marker:
-        """Split ``written`` into leading white space, text, trailing white space. White space alone is all ``before``."""
+        """Split ``written`` into leading white space, text, trailing white space. White space alone is ``before``."""
         core = written.strip()
         if not core:
             return cls(before=written)
@@ -90,7 +90,7 @@ class ValueStyle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Why a fact is believed. source: ``scan`` (the template's text), ``probe`` (a rendering), ``family`` (declared)."""
+    """Why a fact is believed. source: ``scan`` (the template's text), ``probe`` (a rendering), ``family``."""
 
     source: str
     what: str
@@ -111,7 +111,7 @@ class ReasoningProfile:
     rendered_with_calls: bool = False
     inline: bool = False  # history keeps it only as tagged text inside content
     switch: str | None = None  # template variable that turns it on and off, e.g. enable_thinking
-    empty_block: str = ""  # what an assistant turn without reasoning starts with in history, e.g. "<think>\n\n</think>\n\n"
+    empty_block: str = ""  # a turn without reasoning starts with it in history, e.g. "<think>\n\n</think>\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class JsonShape:
     args_path: tuple[str, ...] = ("arguments",)
     id_path: tuple[str, ...] | None = None
     order: tuple[tuple[str, ...], ...] = (("name",), ("arguments",))  # all leaf paths as written
-    constants: tuple[tuple[tuple[str, ...], str], ...] = ()  # (path, JSON text) of fixed fields, e.g. (("type",), '"function"')
+    constants: tuple[tuple[tuple[str, ...], str], ...] = ()  # (path, JSON text) of fixed fields
     name_is_key: bool = False  # {"get_weather": {...}}
     args_as_text: bool = False  # the arguments are a JSON string that holds JSON
     colon: str = ": "  # layout between key and value, as written
@@ -184,7 +184,7 @@ class ToolProfile:
     object: JsonShape | None = None  # JSON_NATIVE
     argument: tuple[Piece, ...] = ()  # TAG_WITH_TAGGED: one argument
     argument_separator: Marker = Marker()  # between two arguments
-    value_styles: tuple[tuple[str, ValueStyle], ...] = ()  # per JSON type: string, integer, number, boolean, null, array, object
+    value_styles: tuple[tuple[str, ValueStyle], ...] = ()  # per JSON type (string, integer, ...)
     type_words: tuple[tuple[str, str], ...] = ()  # JSON type -> the word that fills the TYPE slot
     parallel: bool = False  # the history renders more than one call of a message
     array: bool = False  # the calls are items of one JSON array (its brackets belong to section_open / section_close)
@@ -212,7 +212,7 @@ class Profile:
     """All that was learned from one template. ``evidence`` maps the name of a fact (``tools.call``) to why."""
 
     generation_prompt: str = ""  # what add_generation_prompt appends, with the default variables
-    assistant_header: str = ""  # how an assistant turn starts in the history (a prefix of generation_prompt, or the reverse)
+    assistant_header: str = ""  # how an assistant turn starts in the history
     reasoning: ReasoningProfile = ReasoningProfile()
     content: ContentProfile = ContentProfile()
     tools: ToolProfile | None = None
@@ -220,11 +220,11 @@ class Profile:
     end_of_turn: tuple[str, ...] = ()  # stop texts, the first is the one that the template writes
     role_starts: Mapping[str, str] = field(default_factory=dict)  # role -> text that starts a turn of that role
     thinking_switches: tuple[str, ...] = ()  # template variables that switch reasoning
-    losses: frozenset[str] = frozenset()  # what the template itself drops: trim, content_beside_calls, reasoning, null, repr, ...
+    losses: frozenset[str] = frozenset()  # what the template drops: trim, reasoning, null, repr, ...
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the winning rung of the probe ladder
-    literals: tuple[str, ...] = ()  # string literals of the template that look like markers (candidates for control tokens)
+    literals: tuple[str, ...] = ()  # literals of the template that look like markers
     evidence: Mapping[str, tuple[Evidence, ...]] = field(default_factory=dict)
-    failure: str | None = None  # why tool calls could not be learned: "raises: ...", "knows no tools", "nothing renders"
+    failure: str | None = None  # why no calls were learned: "raises: ...", "knows no tools", ...
 
 
 def piece_text(piece: Piece) -> str:
