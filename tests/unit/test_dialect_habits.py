@@ -199,3 +199,39 @@ def test_templates_that_take_the_tools_as_one_text_get_it() -> None:
     assert '"name": "ring"' in fmt.turn(ASKED, tools=TOOLS).prompt.text
     assert ("ring", True) in [(text.strip(), given) for text, given in fmt.turn(ASKED, tools=TOOLS).prompt.parts]
     assert fmt.turn(ASKED).prompt.text.startswith("Tools: Jul")
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ([("arguments", '{"times": 2}')], {"times": 2}),
+        ([("input", "{}")], {}),
+        ([("arguments", '{"other": 2}')], {"arguments": {"other": 2}}),
+        ([("arguments", "two")], {"arguments": "two"}),
+        ([("arguments", '{"times": 2}'), ("times", "3")], {"arguments": {"times": 2}, "times": 3}),
+        ([("times", "3"), ("arguments", '{"times": 2}')], {"times": 3, "arguments": {"times": 2}}),
+    ],
+)
+def test_a_lone_parameter_that_nobody_declared_may_hold_all_arguments(
+    given: list[tuple[str, str]], arguments: dict[str, Any]
+) -> None:
+    written = "".join(f"<arg={key}>\n{value}\n</arg>\n" for key, value in given)
+    (call,) = read(LINED, f"<call>\n<fn=ring>\n{written}</fn>\n</call>", tools=TOOLS).tool_calls
+    assert json.loads(call.arguments) == arguments
+
+
+def test_arguments_in_one_parameter_are_kept_where_the_output_is_cut_off() -> None:
+    turn = ChatFormat.from_template(LINED).turn(ASKED, tools=TOOLS)
+    turn.feed('<call>\n<fn=ring>\n<arg=arguments>\n{"times": 2')
+    turn.finish("length")
+    assert turn.message.tool_calls[0].arguments.startswith('{"arguments": ')
+    assert turn.message.truncated
+
+
+def test_an_empty_call_block_whose_closer_holds_a_bracket() -> None:
+    template = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% for c in m.tool_calls or [] %}<|do>"
+        "{{ c.function.name }}[{{ c.function.arguments | tojson }}]<do|>{% endfor %}<|fin|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    assert read(template, "a<|do><do|>b").content == "ab"

@@ -27,7 +27,7 @@ from dragoman.dialect.markers import (
 from dragoman.dialect.read_json import JsonReader
 from dragoman.dialect.read_tagged import TaggedReader
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import WireId, call_shape, delimiter_after, distinctive, name_ends, wire_id
+from dragoman.dialect.shape import WireId, call_shape, delimiter_after, distinctive, final_tag, name_ends, wire_id
 from dragoman.dialect.tolerances import around_bare_calls
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Repeat, Tag, alt, chars, lit, opt, seq
@@ -79,7 +79,7 @@ class CallReader:
         pairs += [(way[:1], self.shape.closing) for way in opening_words(self.shape.opening.text)[:1]]
         return [
             seq(
-                spaced([marker(word, self.controls) for word in (*opened, closed[-1])]),
+                spaced([marker(word, self.controls) for word in (*opened, final_tag(closed[-1]))]),
                 Commit("body"),
                 Ref("body"),
             )
@@ -146,8 +146,9 @@ class CallReader:
             *(seq(odd, name, Repeat(chars("._:/-"), 0, 1), opt(number)) for name in declared),
             seq(opt(lit(wired.word)), Tag("name", run_of(ends))),
         ]
-        read = [seq(Tag("id", name), *rest, Commit("body"), self._arguments(None)) for name in names]
-        return seq(loose(wired.tag, self.controls), GAP, alt(*read))
+        # All ways go on in the same place, so that the best one wins there and nothing behind it is disputed.
+        read = seq(Tag("id", alt(*names)), *rest, Commit("body"), self._arguments(None))
+        return seq(loose(wired.tag, self.controls), GAP, read)
 
     def _tail(self) -> Node:
         """What follows the body of a call: further slots, then the closer, which may be missing."""

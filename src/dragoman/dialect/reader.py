@@ -24,7 +24,7 @@ from dragoman.dialect.markers import (
 )
 from dragoman.dialect.read_calls import CallReader
 from dragoman.dialect.request import DialectRequest, JsonAnswer
-from dragoman.dialect.shape import call_shape, is_tag, openers
+from dragoman.dialect.shape import call_shape, final_tag, is_tag, openers
 from dragoman.dialect.tolerances import REASONING, other_forms, short_opener
 from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt, lit, opt, seq
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
@@ -41,11 +41,12 @@ def reader_rules(
     recovery = {"body": Recovery("body")}
     rules: dict[str, Node] = {}
     calls: list[Node] = []
+    forced: list[Node] = []  # forms that nothing tells from text: only where a turn or an answer begins
     if profile.tools is not None and request.reads_calls:
         for i, tools in enumerate((profile.tools, *other_forms(profile.tools, request))):
             reader = CallReader(tools, request, controls, prefix=f"form{i}." if i else "")
             rules |= reader.rules()
-            calls.append(reader.openings())
+            (forced if i and reader.shape.bare else calls).append(reader.openings())
             recovery |= reader.recovery()
     else:
         calls = [_silent(text, controls) for text in empty_blocks(profile)]
@@ -55,6 +56,8 @@ def reader_rules(
     rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
     if isinstance(request.answer, JsonAnswer):
         rules["answer"] = _fenced(rules)
+    if forced:
+        rules["forced"] = alt(seq(GAP, alt(*forced)), Ref("answer") if "answer" in rules else _BODY)
     start = _start(profile, request, controls, rules)
     again = [
         seq(GAP, marker(text, controls), Commit("body"), layout_after("\n"), start)
@@ -73,9 +76,9 @@ def empty_blocks(profile: Profile) -> tuple[str, ...]:
     pairs += [(way[:1], shape.closing) for way in opening_words(shape.opening.text)[:1]]
     return tuple(
         dict.fromkeys(
-            " ".join(opened).replace(" ", layout) + layout + closed[-1]
+            " ".join(opened).replace(" ", layout) + layout + final_tag(closed[-1])
             for opened, closed in pairs
-            if len(opened) == 1 and closed and is_tag(opened[0]) and is_tag(closed[-1])
+            if len(opened) == 1 and closed and is_tag(opened[0]) and is_tag(final_tag(closed[-1]))
             for layout in ("", "\n")
         )
     )
@@ -170,7 +173,7 @@ def _dropped(wrapper: Marker, controls: frozenset[str]) -> Node:
 
 def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], rules: dict[str, Node]) -> Node:
     """Where a turn begins: a reasoning block, the close of one that the prompt left out, else the answer."""
-    answer = Ref("answer") if "answer" in rules else _BODY
+    answer = next((Ref(rule) for rule in ("forced", "answer") if rule in rules), _BODY)
     reasoning = read_as_reasoning(profile, request)
     if not request.read_reasoning or not reasoning.close.text:
         return answer

@@ -60,6 +60,12 @@ def distinctive(text: str) -> bool:
     return bool(text.strip("[](){} \n"))
 
 
+def final_tag(text: str) -> str:
+    """The tag that ``text`` ends with, ``text`` itself where it ends with none."""
+    found = re.search(r"<[^<>\s]+>\Z", text)
+    return found[0] if found else text
+
+
 def is_tag(text: str) -> bool:
     """True: ``text`` is one bracketed marker, closed with the bracket that opens it."""
     return len(text) > 2 and (text[0], text[-1]) in (("<", ">"), ("[", "]")) and " " not in text

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dragoman.chat_schema import Declared, item_schema, parameter_schema
-from dragoman.stream.json_text import quoted
+from dragoman.stream.json_text import quoted, read_json
 from dragoman.stream.values import ValueReader, value_reader
 
+# What models call all arguments together where they give them as one parameter that nobody declared.
+_WRAPPERS = frozenset({"arguments", "parameters", "input"})
 OBJECT = "value.object"
 ARRAY = "value.array"
 
@@ -35,6 +37,8 @@ class ArgumentsWriter:
         self._containers = [_Container(OBJECT, declared)]
         self._value: ValueReader | None = None
         self._muted = 0  # how many containers deep we are in a repeated member
+        # What a parameter that may be all of them wrote so far; it waits for another one or for the end.
+        self._held: list[str] | None = None
         self.problems: list[tuple[str, str]] = []  # (code, message)
 
     def begin_member(self, key: str) -> str:
@@ -48,7 +52,12 @@ class ArgumentsWriter:
             return ""
         here.keys.add(key)
         here.key = key
-        return self._out(self._separator() + quoted(key) + ": ")
+        if len(self._containers) > 1:
+            return self._out(self._separator() + quoted(key) + ": ")
+        released = self.release()
+        if not here.members and self._may_wrap(key):
+            self._held = []
+        return released + self._out(self._separator() + quoted(key) + ": ")
 
     def end_member(self) -> str:
         """The member is complete; one without a value gets the empty text's."""
@@ -89,7 +98,25 @@ class ArgumentsWriter:
 
     def finish(self) -> str:
         """The closing brace; both braces where there was no argument."""
-        return "}" if self._containers[0].members else "{}"
+        if self._held is not None:
+            inside = "".join(self._held[1:])
+            value = read_json(inside)
+            if isinstance(value, dict) and all(self._declares(key) for key in value):
+                self._held = None
+                return inside
+        return self.release() + ("}" if self._containers[0].members else "{}")
+
+    def release(self) -> str:
+        """What was held back, as it stands."""
+        held, self._held = self._held, None
+        return "".join(held or ())
+
+    def _may_wrap(self, key: str) -> bool:
+        return key in _WRAPPERS and self._containers[0].declared is not None and not self._declares(key)
+
+    def _declares(self, key: str) -> bool:
+        declared = self._containers[0].declared
+        return declared is None or parameter_schema(declared.schema, key, declared.root) is not None
 
     def _end_container(self) -> str:
         closed = self._containers.pop()
@@ -114,4 +141,9 @@ class ArgumentsWriter:
         return None if found is None else Declared(found, root)
 
     def _out(self, text: str) -> str:
-        return "" if self._muted else text
+        if self._muted:
+            return ""
+        if self._held is not None:
+            self._held.append(text)
+            return ""
+        return text

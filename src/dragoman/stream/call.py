@@ -115,6 +115,7 @@ class CallBuilder:
         """The call is over, complete or broken."""
         out = self._start(final=True)
         if self._broken:
+            out += self._deliver("" if self._writer is None else self._writer.release())
             self.problems.append(("broken_call", f"the call of {self._called} left its format and stays as it is"))
             return out
         arguments = "".join(self._arguments)
@@ -130,6 +131,7 @@ class CallBuilder:
     def truncate(self) -> list[ToolCallDelta]:
         """The output ends by length inside the call: what came is kept, nothing is added."""
         out = self._start(final=True)
+        out += self._deliver("" if self._writer is None else self._writer.release())
         self.problems.append(("truncated", f"the output ended by length inside the call of {self._called}"))
         return out
 
