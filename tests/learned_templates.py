@@ -84,6 +84,22 @@ PYTHON_LIKE = wrap(
 {%- for k, v in c.function.arguments.items() %}{{ k + '=' + (v | tojson) }}{{ ', ' if not loop.last }}{% endfor -%}
 {{ ')' }}{{ ', ' if not loop.last }}{% endfor %}{{ ']<|off|>' }}{% endif %}"""
 )
+OWN_QUOTES = wrap(
+    """{% macro spell(v) %}{% if v is string %}{{ '<|q|>' + v + '<|q|>' }}{% elif v is boolean or v is none %}{{ v | tojson -}}
+{%- elif v is mapping %}{{ '{' }}{% for k, x in v | dictsort %}{{ k + ':' + spell(x) }}{{ ',' if not loop.last }}{% endfor %}{{ '}' -}}
+{%- elif v is iterable %}{{ '[' }}{% for x in v %}{{ spell(x) }}{{ ',' if not loop.last }}{% endfor %}{{ ']' -}}
+{%- else %}{{ v }}{% endif %}{% endmacro -%}"""
+    + CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<|kul>call:' + c.function.name + spell(c.function.arguments) + '<kul|>' }}{% endfor %}"""
+)
+KEYS_AS_TAGS = wrap(
+    """{% macro tags(v) %}{% if v is mapping %}{% for k, x in v.items() if x is not none %}{{ '@]<' + k + '>' + tags(x) + '@]</' + k + '>' }}{% endfor -%}
+{%- elif v is string %}{{ v }}{% elif v is iterable %}{% for x in v %}{{ '@]<one>' + tags(x) + '@]</one>' }}{% endfor -%}
+{%- else %}{{ v | tojson }}{% endif %}{% endmacro -%}"""
+    + CONTENT
+    + """{% if m.tool_calls %}{{ '@]<kuls>\\n' }}{% for c in m.tool_calls -%}
+{{ '@]<kul n="' + c.function.name + '">' + tags(c.function.arguments) + '@]</kul>\\n' }}{% endfor %}{{ '@]</kuls>' }}{% endif %}"""
+)
 TEXT_ARGUMENTS = wrap(
     CONTENT
     + """{% for c in m.tool_calls or [] %}{{ '<kul>' + c.function.name + '\\n' + (c.function.arguments | string) + '</kul>' }}{% endfor %}"""

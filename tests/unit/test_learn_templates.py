@@ -9,11 +9,14 @@ import json
 import pytest
 
 from dragoman.errors import LimitError, TemplateError
+from dragoman.format import learned
 from dragoman.limits import Limits
 from dragoman.template.describe import describe
 from dragoman.template.learn import learn
 from dragoman.template.profile import (
     ContentMode,
+    NestedTags,
+    ObjectSyntax,
     Profile,
     ReasoningMode,
     ToolFormat,
@@ -60,6 +63,12 @@ def written(tools: ToolProfile) -> tuple[str, str, str, str]:
         (own.TAGGED, "tag_with_tagged", ("", r"'\n<kul>\n<fun=' NAME '>\n' ARGS '</fun>\n</kul>'", "", "")),
         (own.TAGGED_KEYS_AND_VALUES, "tag_with_tagged", ("", r"'<kul>' NAME '\n' ARGS '</kul>'", "", "")),
         (own.TYPED_TAGS, "tag_with_tagged", ("", """'<kul n="' NAME '">' ARGS '</kul>'""", "", "")),
+        (own.OWN_QUOTES, "tag_with_tagged", ("", "'<|kul>call:' NAME '{' ARGS '}<kul|>'", "", "")),
+        (
+            own.KEYS_AS_TAGS,
+            "tag_with_tagged",
+            ("@]<kuls>\n", r"""'@]<kul n="' NAME '">' ARGS '@]</kul>\n'""", "", "@]</kuls>"),
+        ),
         (own.PYTHON_LIKE, "tag_with_tagged", ("<|on|>[", "NAME '(' ARGS ')'", ", ", "]<|off|>")),
     ],
 )
@@ -68,12 +77,26 @@ def test_calls_are_told_as_pieces(source: str, form: str, expected: tuple[str, s
     assert (tools.format.value, written(tools)) == (form, expected)
 
 
+def test_values_in_a_notation_of_their_own() -> None:
+    assert tools_of(own.OWN_QUOTES).syntax == ObjectSyntax("<|q|>", "<|q|>")
+    assert tools_of(own.KEYS_AS_TAGS).nested == NestedTags("@]<", ">", "@]</", ">", item="@]<one>")
+
+
+@pytest.mark.parametrize("source", [own.OWN_QUOTES, own.KEYS_AS_TAGS])
+def test_notations_are_proven(source: str) -> None:
+    proof = learned(source, "", "").proof
+    wanted = ("content", "tool_calls", "parallel_tool_calls", "no_arguments", "nested", "typed", "whitespace")
+    assert {name: str(proof[name]) for name in wanted} == dict.fromkeys(wanted, "proven")
+
+
 @pytest.mark.parametrize(
     ("source", "argument", "separator"),
     [
         (own.TAGGED, r"'<par=' KEY '>\n' VALUE '\n</par>\n'", ""),
         (own.TAGGED_KEYS_AND_VALUES, r"'<ak>' KEY '</ak>\n<av>' VALUE '</av>\n'", ""),
         (own.TYPED_TAGS, """'<a k="' KEY '" t="' TYPE '">' VALUE '</a>'""", ""),
+        (own.OWN_QUOTES, "KEY ':' VALUE", ","),
+        (own.KEYS_AS_TAGS, "'@]<' KEY '>' VALUE '@]</' KEY '>'", ""),
         (own.PYTHON_LIKE, "KEY '=' VALUE", ", "),
     ],
 )
@@ -197,9 +220,9 @@ def test_a_template_that_refuses_is_told_from_one_that_knows_no_tools() -> None:
 
 def test_what_cannot_be_told_is_a_failure_with_its_reason() -> None:
     nested = """{% for c in m.tool_calls or [] %}{{ '<kul>' + c.function.name + '>' }}{% for k, v in c.function.arguments.items() -%}
-{{ '<' + k + '>' + (v | string) + '</' + k + '>' }}{% endfor %}{{ '</kul>' }}{% endfor %}"""
+{{ '<' + k + '>' + (v | string) + '</' + k + ' ends>' }}{% endfor %}{{ '</kul>' }}{% endfor %}"""
     profile = profile_of(own.wrap(own.CONTENT + nested))
-    assert (profile.tools, profile.failure) == (None, "the end of an argument repeats its key")
+    assert (profile.tools, profile.failure) == (None, "the end of an argument repeats its key in another form")
     by_id = "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.id + '|' + (c.function.arguments | tojson) }}{% endfor %}"
     profile = profile_of(own.wrap(own.CONTENT + by_id))
     assert (profile.tools, profile.failure) == (None, "the tool's name is not written")

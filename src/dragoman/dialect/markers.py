@@ -47,7 +47,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def _behind_tags(line: str) -> list[str]:
     """``line`` cut behind each complete tag ``<...>``."""
-    return [part.strip() for part in re.split(r"(.*?<[^<>\s]*>)", line)]
+    return [part.strip() for part in re.split(r"(.*?<[^<>\[\]\s]*>)", line)]
 
 
 def loose(text: str, controls: frozenset[str]) -> Node:

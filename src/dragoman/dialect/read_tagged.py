@@ -22,6 +22,7 @@ from dragoman.dialect.markers import (
     other_than,
     run_of,
 )
+from dragoman.dialect.read_nested import NestedReader
 from dragoman.dialect.read_objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
 from dragoman.dialect.shape import delimiter_after
@@ -52,12 +53,17 @@ class TaggedReader:
         """The rules that :meth:`arguments` refers to."""
         if self.profile.syntax is not None:
             return syntax_rules(self.profile.syntax, self.controls)
+        if self.profile.nested is not None:
+            return NestedReader(self.profile.nested, self.controls).rules()
         return literal_rules() if self.literal else {}
 
     def arguments(self, tool: str | None) -> Node:
         """Any number of arguments of ``tool`` (None: of a tool that nobody declared)."""
         if Slot.VALUE not in self.pieces:
             return EMPTY
+        if self.profile.nested is not None:
+            root = None if tool is None or tool not in self.tools else self.tools[tool].parameters
+            return Repeat(seq(GAP, NestedReader(self.profile.nested, self.controls).members(root, root)))
         separator = self.profile.argument_separator.text or (COMMA.text if self.literal else "")
         lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
         start = seq(GAP, opener(self.opening.text, self.controls), Commit("body")) if self.opening.text else GAP

@@ -38,6 +38,8 @@ class Notation(Protocol):
     def around(self, kind: str, inside: Node) -> Node: ...
     @property
     def between(self) -> Node: ...
+    @property
+    def free_key(self) -> Node: ...
 
 
 class TreeWriter:
@@ -120,7 +122,8 @@ class TreeWriter:
             raise SchemaError("required members have to be declared", pointer=f"{pointer}/required", param="tools")
         if further is False:
             return self.notation.around("object", EMPTY)
-        member = self.notation.member(_KEY, self.value({} if further is True else further, root, pointer))
+        value = self.value({} if further is True else further, root, pointer)
+        member = self.notation.member(self.notation.free_key, value)
         # One member: names that the model makes up could otherwise repeat.
         return self.notation.around("object", opt(member))
 
@@ -134,11 +137,11 @@ class TreeWriter:
         name = f"write.tree.members.{len(self.rules)}"
         first: Node = EMPTY
         self.rules[f"{name}.{len(each)}"] = EMPTY
-        for at in range(len(each) - 1, -1, -1):
-            one, needed = each[at]
-            rest = Ref(f"{name}.{at + 1}")
+        for number in range(len(each) - 1, -1, -1):
+            one, needed = each[number]
+            rest = Ref(f"{name}.{number + 1}")
             following = seq(self.notation.between, one, rest)
-            self.rules[f"{name}.{at}"] = following if needed else alt(following, rest)
+            self.rules[f"{name}.{number}"] = following if needed else alt(following, rest)
             first = seq(one, rest) if needed else alt(seq(one, rest), first)
         return first
 
@@ -154,6 +157,8 @@ class TreeWriter:
 
 class QuotedNotation:
     """Strings in quotes of their own, bare or so quoted keys."""
+
+    free_key: Node = _KEY
 
     def __init__(self, syntax: ObjectSyntax) -> None:
         self.syntax = syntax

@@ -13,8 +13,9 @@ from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, r
 from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
-from dragoman.dialect.write_objects import QuotedNotation, TreeWriter
 from dragoman.dialect.tolerances import CDATA, wraps_values
+from dragoman.dialect.write_nested import NestedNotation
+from dragoman.dialect.write_objects import QuotedNotation, TreeWriter
 from dragoman.errors import SchemaError
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import (
@@ -63,7 +64,11 @@ class ValueWriter:
         if any(map(wraps_values, self.closing)):
             self.forbidden += (CDATA[0].encode(),)
         self.rules: dict[str, Node] = {}
-        self.tree = TreeWriter(QuotedNotation(profile.syntax)) if profile.syntax is not None else None
+        self.tree: TreeWriter | None = None
+        if profile.syntax is not None:
+            self.tree = TreeWriter(QuotedNotation(profile.syntax))
+        elif profile.nested is not None:
+            self.tree = TreeWriter(NestedNotation(profile.nested, controls, _unlike, self._check_constant))
         if self.tree is not None:
             self.rules = self.tree.rules
 
@@ -142,6 +147,8 @@ class ValueWriter:
         return seq(*out)
 
     def _key(self, tool: Tool, key: str, at: int, pointer: str) -> Node:
+        if self.tree is not None:
+            return self.tree.notation.key(key, pointer)
         following = self.profile.argument[at + 1] if at + 1 < len(self.profile.argument) else None
         ends = following.text if isinstance(following, Marker) else ""
         excluded = "\n\r" + ends[:1] + (KEY_ENDS if self.literal else "")

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.template.atoms import common_prefix, common_suffix
 from dragoman.template.probe import Prober, Rung, Said
-from dragoman.template.profile import Marker, ObjectSyntax, Piece, Slot, ValueStyle
+from dragoman.template.profile import Marker, NestedTags, ObjectSyntax, Piece, Slot, ValueStyle
 from dragoman.template.sentinels import FIRST, TYPED_VALUES, ProbeCall
 from dragoman.template.written import CallText, Mark
 
@@ -34,6 +34,7 @@ class Arguments:
     type_words: tuple[tuple[str, str], ...]
     quotes: tuple[str, str]
     syntax: ObjectSyntax | None = None
+    nested: NestedTags | None = None
 
 
 def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Arguments:
@@ -43,6 +44,8 @@ def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Ar
     at = [mark.slot for mark in marks].index(Slot.KEY)
     if at == 0:
         raise NotLearned("the arguments stand before the tool's name")
+    if [mark.slot for mark in marks[at : at + 6]] == [Slot.KEY, Slot.VALUE, Slot.KEY] * 2:
+        return _learn_nested(prober, rung, body, marks, at)
     key, value, second_key, second_value = marks[at : at + 4]
     if len(marks) != at + 4:
         raise NotLearned("something stands after the arguments of a call")
@@ -61,6 +64,50 @@ def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Ar
     pieces = [Marker.of(opened), Slot.KEY, *typed, Slot.VALUE, Marker.of(closed)]
     kept = tuple(piece for piece in pieces if not isinstance(piece, Marker) or piece)
     return Arguments(opened, closed, separator, kept, styles, words, quotes, syntax)
+
+
+def _learn_nested(prober: Prober, rung: Rung, body: str, marks: list[Mark], at: int) -> Arguments:
+    """Arguments whose tag is their key, on both ends."""
+    if len(marks) != at + 6:
+        raise NotLearned("something stands after the arguments of a call")
+    key, value, again, second, second_value, second_again = marks[at:]
+    close, end_open = body[key.end : value.start], body[value.end : again.start]
+    between = body[again.end : second.start]
+    same = (close, end_open) == (body[second.end : second_value.start], body[second_value.end : second_again.start])
+    if not same or not close or not between.startswith(close) or not body[second_again.end :].startswith(close):
+        raise NotLearned("the end of an argument repeats its key in another form")
+    opened = common_suffix([body[marks[at - 1].end : key.start], between[len(close) :]])
+    if not opened or not end_open:
+        raise NotLearned("the end of an argument repeats its key")
+    separator = between[len(close) : len(between) - len(opened)]
+    tags = NestedTags(opened, close, end_open, close, item="")
+    written = {kind: _nested_value(prober, rung, tags, name, value) for kind, name, value in TYPED_VALUES}
+    if written["string"] is None:
+        raise NotLearned("strings are not written as other strings are")
+    array = written["array"] or ""
+    inner = array.find(close, len(opened))
+    if array.startswith(opened) and inner > 0:
+        tags = replace(tags, item=array[: inner + len(close)])
+    styles = [
+        (kind, ValueStyle.UNKNOWN if (text := written[kind]) is None else style_of(kind, value, text))
+        for kind, _, value in TYPED_VALUES
+    ]
+    if tags.item:
+        nested = ValueStyle.JSON  # what is written as tags is read as JSON
+        styles = [(kind, nested if kind in ("array", "object") else style) for kind, style in styles]
+    end = (Marker.of(end_open), Slot.KEY, Marker.of(close))
+    pieces = (Marker.of(opened), Slot.KEY, Marker.of(close), Slot.VALUE, *end)
+    return Arguments(opened, close, separator, pieces, tuple(styles), (), ("", ""), nested=tags)
+
+
+def _nested_value(prober: Prober, rung: Rung, tags: NestedTags, key: str, value: Any) -> str | None:
+    """How ``value`` stands between the tags of ``key``; None: it is refused, left out or written otherwise."""
+    call = replace(FIRST.calls[0], arguments=((key, value), FIRST.calls[0].arguments[0]))
+    text = prober.after_user(Said(None, (call,)), rung) or ""
+    start, end = tags.open + key + tags.close, tags.end_open + key + tags.end_close
+    at = text.rfind(start)
+    stop = text.find(end, at)
+    return text[at + len(start) : stop] if 0 <= at < stop else None
 
 
 def _without(prober: Prober, rung: Rung, body: str) -> str | None:

@@ -144,6 +144,7 @@ class CallLearner:
             value_styles=arguments.styles if arguments else (),
             type_words=arguments.type_words if arguments else (),
             syntax=arguments.syntax if arguments else None,
+            nested=arguments.nested if arguments else None,
             parallel=two is not None,
             array=_is_array(outer) and object_shape is not None,
             ids_in_history=ids,
@@ -161,8 +162,11 @@ class CallLearner:
         opened = common_suffix([two.before, between])
         closed = common_prefix([after, between])
         over = len(opened) + len(closed) - len(between)
-        if over > 0:  # both claim the layout between two calls
-            opened = opened[over:]
+        if over > 0:  # both claim the layout between two calls, and perhaps what every tag begins with
+            shared = opened[:over]
+            layout = len(shared.rstrip()) and max(shared.rfind(space) for space in " \n") + 1
+            layout = layout if shared.strip() else over
+            opened, closed = opened[layout:], closed[: len(closed) - over + layout]
         separator = between[len(closed) : len(between) - len(opened)]
         return Outer(two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :])
 

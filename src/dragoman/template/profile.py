@@ -156,16 +156,22 @@ class ObjectSyntax:
 
 @dataclass(frozen=True, slots=True)
 class NestedTags:
-    """Tagged arguments whose objects and arrays are tags again: members by their key, items by the tag ``item``.
+    """Tagged arguments whose objects and arrays are tags again: members by their key, items by one tag.
 
-    An argument is ``open KEY close VALUE end_open KEY end_close``, on every level.
+    An argument is ``open KEY close VALUE end_open KEY end_close``, on every level. item: the whole tag that opens an
+    item; empty where objects and arrays are written otherwise.
     """
 
     open: str
     close: str
     end_open: str
     end_close: str
-    item: str = "item"
+    item: str = ""
+
+    @property
+    def item_key(self) -> str:
+        """The word in an item's tags."""
+        return self.item[len(self.open) : len(self.item) - len(self.close)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,9 @@ def _flaw(part: str, marks: list[Mark], found: Found | None, call: ProbeCall) ->
         return "the arguments are written as a Python dict"
     order = [(mark.slot, mark.argument) for mark in marks if mark.argument >= 0]
     wanted = [(slot, i) for i in range(len(call.arguments)) for slot in (Slot.KEY, Slot.VALUE)]
+    closed = [(slot, i) for i in range(len(call.arguments)) for slot in (Slot.KEY, Slot.VALUE, Slot.KEY)]
+    if order == closed:
+        return None  # <key>value</key>
     if order != wanted and sorted(set(order), key=order.index) == wanted:
         return "the end of an argument repeats its key"
     if order != wanted:
