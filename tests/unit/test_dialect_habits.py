@@ -235,3 +235,14 @@ def test_an_empty_call_block_whose_closer_holds_a_bracket() -> None:
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
     assert read(template, "a<|do><do|>b").content == "ab"
+
+
+def test_a_call_that_the_output_ends_in_is_complete_behind_its_last_argument() -> None:
+    output = "<call>\n<fn=ring>\n<arg=times>\n2\n</arg>\n"
+    message = read(LINED, output, tools=TOOLS)
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("ring", '{"times": 2}')]
+    turn = ChatFormat.from_template(LINED).turn(ASKED, tools=TOOLS)
+    turn.feed(output)
+    turn.finish("length")
+    assert turn.message.truncated
+    assert not turn.message.tool_calls[0].arguments.endswith("}")

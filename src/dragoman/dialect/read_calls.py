@@ -30,7 +30,22 @@ from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import WireId, call_shape, delimiter_after, distinctive, final_tag, name_ends, wire_id
 from dragoman.dialect.tolerances import around_bare_calls
 from dragoman.grammar.json import DIGIT
-from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Repeat, Tag, alt, chars, lit, opt, seq
+from dragoman.grammar.nodes import (
+    EMPTY,
+    AnyChar,
+    Commit,
+    Negate,
+    Node,
+    Recovery,
+    Ref,
+    Repeat,
+    Tag,
+    alt,
+    chars,
+    lit,
+    opt,
+    seq,
+)
 from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfile
 
 # What a name looks like where nothing but its own text tells that it is one.
@@ -208,7 +223,9 @@ class CallReader:
 
     def _arguments(self, tool: str | None) -> Node:
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
-            return seq(self.tagged.arguments(tool), closer(self.shape.closing, self.controls))
+            # A call that the output ends in is complete where its last argument is.
+            end = seq(GAP, Negate(AnyChar()))
+            return seq(self.tagged.arguments(tool), alt(closer(self.shape.closing, self.controls), end))
         return seq(GAP, alt(self.json.arguments(committed=True), EMPTY), self._tail())
 
     def _broken_args(self) -> Node:
