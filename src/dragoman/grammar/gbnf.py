@@ -1,52 +1,19 @@
 """Writes a lowered writer grammar as GBNF, the notation of llama.cpp.
 
-What GBNF cannot say is written coarser, so that every text of the grammar stays possible: look-ahead is left out,
-counts above its limit become open, an exclusion that would need too many rules is dropped, a control token is its text.
-Two things are narrower: a permutation of more than four items keeps its declared order, and U+0000 cannot be written.
+What GBNF cannot say is written coarser (see :mod:`dragoman.grammar.plain`), and a control token is its text. U+0000
+cannot be written.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from itertools import count
-from typing import TypeVar
-
-from ..errors import GrammarError, LimitError
-from .avoid import avoiding
-from .nodes import (
-    EMPTY,
-    AnyChar,
-    Choice,
-    Class,
-    Commit,
-    Control,
-    Grammar,
-    Literal,
-    Negate,
-    Node,
-    Peek,
-    Permutation,
-    Ref,
-    Repeat,
-    Sequence,
-    Until,
-    UntilConfirmed,
-    Without,
-    alt,
-    seq,
-)
-from .prune import prune, references
-
-T = TypeVar("T")
+from .nodes import Grammar
+from .plain import Notation, PlainGrammar
+from .printing import Printer
 
 # llama.cpp treats {0,2000} as unbounded and refuses more; below, a count costs nothing.
 REPEAT_MAX = 1_999
-# A minimum above the limit is written as this many full chunks at most.
-CHUNKS_MAX = 10
-PERMUTED_MAX = 4
-# Strings that a closer's look-ahead is spelled out to.
-FOLLOW_MAX = 64
+_NOTATION = Notation("root", repeat_max=REPEAT_MAX)
+_ESCAPES = {"\t": "\\t", "\r": "\\r", "\n": "\\n"}
 
 
 def to_gbnf(grammar: Grammar) -> str:
@@ -54,252 +21,28 @@ def to_gbnf(grammar: Grammar) -> str:
 
     Raises: GrammarError for bytes that are no UTF-8, LimitError for nodes that are nested too deep.
     """
-    return _Writer(grammar).text()
+    plain = PlainGrammar(grammar, _NOTATION)
+    return "".join(f"{name} ::= {body}\n" for name, body in plain.written(GbnfPrinter(plain).body))
 
 
-class _Writer:
-    """Names and pending rules of one export; rules are rewritten to GBNF's own constructs, then printed."""
-
-    def __init__(self, grammar: Grammar) -> None:
-        self._rules = dict(grammar.rules)
-        self._start = grammar.start
-        self._names: dict[str, str] = {grammar.start: "root"}
-        self._taken = {"root"}
-        self._products: dict[tuple[Node, tuple[bytes, ...]], Node] = {}
-        self._current = grammar.start
-
-    def text(self) -> str:
-        plain: dict[str, Node] = {}
-        work = [self._start]
-        while work:
-            name = work.pop()
-            if name in plain:
-                continue
-            if name not in self._rules:
-                raise GrammarError("no rule has this name; a reference leads to it", rule=name)
-            plain[name] = self._visit(name, self._plain, self._rules[name])
-            work.extend(references(plain[name]))
-        # A dead end would end the generation with an error there, and a repeat of nothing is refused.
-        kept = prune(plain, self._start)
-        if kept is None:
-            raise GrammarError("no text matches this grammar", rule=self._start)
-        return "".join(
-            f"{self._name(name)} ::= {self._visit(name, self._alternatives, node)}\n" for name, node in kept.items()
-        )
-
-    def _visit(self, name: str, visit: Callable[[Node], T], node: Node) -> T:
-        """``visit(node)`` for the body of rule ``name``."""
-        self._current = name
-        try:
-            return visit(node)
-        except RecursionError:
-            message = f"rule {name!r} is nested too deep: give its inner parts names"
-            raise LimitError(message, bound="program_instructions", limit=0) from None
-
-    def _name(self, rule: str) -> str:
-        """The rule's name in letters, digits and hyphens."""
-        if rule not in self._names:
-            base = re.sub(r"[^A-Za-z0-9]+", "-", rule).strip("-") or "rule"
-            free = next(name for n in count(1) if (name := base if n == 1 else f"{base}-{n}") not in self._taken)
-            self._names[rule] = free
-            self._taken.add(free)
-        return self._names[rule]
-
-    # Rewriting: what is left are Literal, Class, AnyChar, Sequence, Choice, Repeat and Ref.
-
-    def _plain(self, node: Node) -> Node:
-        match node:
-            case Sequence(items):
-                return seq(*map(self._plain, items))
-            case Choice(items):
-                return Choice(tuple(dict.fromkeys(map(self._plain, items))))
-            case Repeat(item, least, most):
-                plain = self._plain(item)
-                if (least > 1 or most not in (None, 1)) and not isinstance(plain, (Class, AnyChar, Ref)):
-                    # llama.cpp bounds the count times the size of what is repeated; a rule's name has size one.
-                    plain = self._named(plain)
-                return _counted(plain, least, most)
-            case Control(text):
-                return Literal(text.encode())
-            case Until(delimiters):
-                return self._avoid(Repeat(AnyChar()), delimiters)
-            case UntilConfirmed(closer, follow, _):
-                ends = tuple(closer + text for text in _some_texts(follow, self._rules))
-                return seq(self._avoid(Repeat(AnyChar()), ends), Literal(closer))
-            case Without(item, forbidden):
-                return self._avoid(item, forbidden)
-            case Permutation():
-                return self._permuted(node)
-            case Peek() | Negate() | Commit():
-                return EMPTY
-            case Literal() | Class() | AnyChar() | Ref():
-                return node
-        raise GrammarError(f"{type(node).__name__} must be lowered before it is written", rule=self._current)
-
-    def _avoid(self, item: Node, forbidden: tuple[bytes, ...]) -> Node:
-        key = (item, forbidden)
-        if key not in self._products:
-            node = avoiding(item, forbidden, self._rules, self._add) if forbidden else item
-            self._products[key] = self._plain(node)
-        return self._products[key]
-
-    def _add(self, rules: dict[str, Node]) -> Ref:
-        """Stores rules whose references are among themselves under fresh names; the first is the start."""
-        base = next(f"{self._current}.free{n}" for n in count() if f"{self._current}.free{n}.0" not in self._rules)
-        for name, node in rules.items():
-            self._rules[f"{base}.{name}"] = _under(node, base)
-        return Ref(f"{base}.{next(iter(rules))}")
-
-    def _permuted(self, node: Permutation) -> Node:
-        """Every order, by one rule for each set of items that are still to come; the declared order where too many."""
-        size = len(node.items)
-        if size > PERMUTED_MAX:
-            return self._ordered(node)
-        base = next(f"{self._current}.any{n}" for n in count() if f"{self._current}.any{n}.0" not in self._rules)
-        everything = (1 << size) - 1
-        for left in range(everything + 1):
-            options: list[Node] = []
-            for index in range(size):
-                if left >> index & 1:
-                    separator = EMPTY if left == everything else node.separator
-                    options.append(seq(separator, node.items[index], Ref(f"{base}.{left & ~(1 << index)}")))
-            if not any(node.required[index] for index in range(size) if left >> index & 1):
-                options.append(EMPTY)
-            self._rules[f"{base}.{left}"] = alt(*options)
-        return Ref(f"{base}.{everything}")
-
-    def _named(self, node: Node) -> Ref:
-        name = next(name for n in count() if (name := f"{self._current}.item{n}") not in self._rules)
-        self._rules[name] = node
-        return Ref(name)
-
-    def _ordered(self, node: Permutation) -> Node:
-        """The items in their declared order, by two rules for each: something was written before it, or nothing."""
-        base = next(f"{self._current}.any{n}" for n in count() if f"{self._current}.any{n}.rest" not in self._rules)
-        rest: Node = Ref(f"{base}.rest")
-        first: Node = EMPTY
-        self._rules[f"{base}.rest"] = EMPTY
-        for index in range(len(node.items) - 1, -1, -1):
-            begun, more = seq(node.items[index], rest), seq(node.separator, node.items[index], rest)
-            self._rules[f"{base}.first{index}"] = begun if node.required[index] else alt(begun, first)
-            self._rules[f"{base}.rest{index}"] = more if node.required[index] else alt(more, rest)
-            first, rest = Ref(f"{base}.first{index}"), Ref(f"{base}.rest{index}")
-        return first
-
-    # Printing.
-
-    def _alternatives(self, node: Node) -> str:
-        if not isinstance(node, Choice) or EMPTY in node.items:
-            return self._sequence(node)
-        return " | ".join(map(self._sequence, node.items)) or "[]"
-
-    def _sequence(self, node: Node) -> str:
-        return " ".join(map(self._atom, node.items)) if isinstance(node, Sequence) else self._atom(node)
-
-    def _atom(self, node: Node) -> str:
-        match node:
-            case Literal(data):
-                return self._literal(data)
-            case Class(ranges):
-                return _class(ranges)
-            case AnyChar():
-                return "."
-            case Ref(name):
-                return self._name(name)
-            case Repeat(item, least, most):
-                inner = f"({self._atom(item)})" if isinstance(item, Repeat) else self._atom(item)
-                return inner + _sign(least, most)
-            case Choice(items) if EMPTY in items:
-                rest = Choice(tuple(item for item in items if item != EMPTY))
-                if not rest.items:
-                    return '""'
-                only = rest.items[0]
-                single = len(rest.items) == 1 and isinstance(only, (Literal, Class, AnyChar, Ref)) and only != EMPTY
-                return f"{self._atom(only) if single else f'({self._alternatives(rest)})'}?"
-        return f"({self._alternatives(node)})"
-
-    def _literal(self, data: bytes) -> str:
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            raise GrammarError(
-                f"the literal {data!r:.60} is no UTF-8, and this notation has characters only", rule=self._current
-            ) from None
+class GbnfPrinter(Printer):
+    def literal(self, text: str) -> str:
         return '"' + "".join(_char(ord(char), '"\\') for char in text) + '"'
 
+    def char_class(self, ranges: tuple[tuple[int, int], ...]) -> str:
+        """A class; U+0000 ends a text in llama.cpp, so it is left out."""
+        special = '"\\[]^-'
+        parts = []
+        for low, high in ranges:
+            low = max(low, 1)
+            if low < high:
+                parts.append(f"{_char(low, special)}-{_char(high, special)}")
+            elif low == high:
+                parts.append(_char(low, special))
+        return f"[{''.join(parts)}]"
 
-def _counted(item: Node, least: int, most: int | None) -> Node:
-    """A repeat whose counts llama.cpp takes; open above where the maximum is too large."""
-    if most is not None and most > REPEAT_MAX:
-        most = None
-    if least <= REPEAT_MAX:
-        return Repeat(item, least, most)
-    chunks, rest = divmod(least, REPEAT_MAX)
-    if chunks > CHUNKS_MAX:
-        chunks, rest = CHUNKS_MAX, 0
-    full = [Repeat(item, REPEAT_MAX, REPEAT_MAX)] * chunks
-    return seq(*full, Repeat(item, rest, None))
-
-
-def _some_texts(node: Node, rules: Mapping[str, Node]) -> list[bytes]:
-    """Texts of ``node``, all or the first of them: to forbid fewer strings is to allow more."""
-    match node:
-        case Literal(data):
-            return [data]
-        case Control(text):
-            return [text.encode()]
-        case Class(ranges):
-            points = [point for low, high in ranges for point in range(low, min(high, low + FOLLOW_MAX) + 1)]
-            return [chr(point).encode() for point in points[:FOLLOW_MAX]]
-        case Sequence(items):
-            texts = [b""]
-            for item in items:
-                texts = [a + b for a in texts for b in _some_texts(item, rules)][:FOLLOW_MAX]
-            return texts
-        case Choice(items):
-            return [text for item in items for text in _some_texts(item, rules)][:FOLLOW_MAX]
-        case Repeat(item, least, most):
-            once = _some_texts(item, rules)
-            texts, out = [b""], [b""] if least == 0 else []
-            for index in range(1, min(least + 2, least + 2 if most is None else most) + 1):
-                texts = [a + b for a in texts for b in once][:FOLLOW_MAX]
-                out += texts if index >= least else []
-            return out[:FOLLOW_MAX]
-        case Ref(name):
-            return _some_texts(rules[name], rules)
-    return []
-
-
-def _under(node: Node, prefix: str) -> Node:
-    """``node`` of a product with its references under ``prefix``."""
-    match node:
-        case Ref(name):
-            return Ref(f"{prefix}.{name}")
-        case Sequence(items):
-            return Sequence(tuple(_under(item, prefix) for item in items))
-        case Choice(items):
-            return Choice(tuple(_under(item, prefix) for item in items))
-    return node
-
-
-def _sign(least: int, most: int | None) -> str:
-    signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
-    if (least, most) in signs:
-        return signs[least, most]
-    return f"{{{least},}}" if most is None else f"{{{least}}}" if least == most else f"{{{least},{most}}}"
-
-
-def _class(ranges: tuple[tuple[int, int], ...]) -> str:
-    """A class; U+0000 ends a text in llama.cpp, so it is left out."""
-    special = '"\\[]^-'
-    parts = []
-    for low, high in ranges:
-        low = max(low, 1)
-        if low < high:
-            parts.append(f"{_char(low, special)}-{_char(high, special)}")
-        elif low == high:
-            parts.append(_char(low, special))
-    return f"[{''.join(parts)}]"
+    def any_char(self) -> str:
+        return "."
 
 
 def _char(point: int, special: str) -> str:
@@ -307,8 +50,8 @@ def _char(point: int, special: str) -> str:
     char = chr(point)
     if char in '\\"[]' and char in special:
         return "\\" + char
-    if char in "\t\r\n":
-        return {"\t": "\\t", "\r": "\\r", "\n": "\\n"}[char]
+    if char in _ESCAPES:
+        return _ESCAPES[char]
     if 0x20 <= point < 0x7F and char not in special:
         return char
     if point < 0x100:

@@ -1,0 +1,48 @@
+"""Writes a lowered writer grammar as the EBNF of xgrammar: GBNF's look, without its dot and its limits.
+
+What it cannot say is written coarser (see :mod:`dragoman.grammar.plain`), and a control token is its text.
+"""
+
+from __future__ import annotations
+
+from .nodes import Grammar, complement
+from .plain import Notation, PlainGrammar
+from .printing import Printer
+
+_NOTATION = Notation("root", separator="_")
+_ANY = complement(()).ranges
+
+
+def to_ebnf(grammar: Grammar) -> str:
+    """The grammar as EBNF with the start rule ``root``: the same language, or one that includes it (see above).
+
+    Raises: GrammarError for bytes that are no UTF-8, LimitError for nodes that are nested too deep.
+    """
+    plain = PlainGrammar(grammar, _NOTATION)
+    return "".join(f"{name} ::= {body}\n" for name, body in plain.written(_EbnfPrinter(plain).body))
+
+
+class _EbnfPrinter(Printer):
+    def literal(self, text: str) -> str:
+        return '"' + "".join(_char(ord(char), '"\\') for char in text) + '"'
+
+    def char_class(self, ranges: tuple[tuple[int, int], ...]) -> str:
+        special = '"\\[]^-'
+        parts = (
+            _char(low, special) if low == high else f"{_char(low, special)}-{_char(high, special)}"
+            for low, high in ranges
+        )
+        return f"[{''.join(parts)}]"
+
+    def any_char(self) -> str:
+        return self.char_class(_ANY)
+
+
+def _char(point: int, special: str) -> str:
+    """One character between quotes or brackets; all but plain ASCII by its number."""
+    char = chr(point)
+    if 0x20 <= point < 0x7F and char not in special:
+        return char
+    if point < 0x100:
+        return f"\\x{point:02X}"
+    return f"\\u{point:04X}" if point < 0x10000 else f"\\U{point:08X}"

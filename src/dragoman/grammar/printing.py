@@ -1,0 +1,67 @@
+"""Plain rules as text: what the notations share. Each notation adds its own characters."""
+
+from __future__ import annotations
+
+from .nodes import EMPTY, AnyChar, Choice, Class, Control, Literal, Node, Ref, Repeat, Sequence
+from .plain import PlainGrammar
+
+
+class Printer:
+    """Writes the bodies of rules: ``|`` between alternatives, blanks between items, ``* + ? {m,n}`` behind an item."""
+
+    def __init__(self, grammar: PlainGrammar) -> None:
+        self.grammar = grammar
+
+    def body(self, node: Node) -> str:
+        """The right side of a rule."""
+        if not isinstance(node, Choice) or EMPTY in node.items:
+            return self._sequence(node)
+        return " | ".join(map(self._sequence, node.items)) or self.char_class(())
+
+    # What a notation says in its own way.
+
+    def literal(self, text: str) -> str:
+        raise NotImplementedError
+
+    def char_class(self, ranges: tuple[tuple[int, int], ...]) -> str:
+        raise NotImplementedError
+
+    def any_char(self) -> str:
+        raise NotImplementedError
+
+    def control(self, text: str) -> str:
+        return self.literal(text)
+
+    def _sequence(self, node: Node) -> str:
+        return " ".join(map(self._atom, node.items)) if isinstance(node, Sequence) else self._atom(node)
+
+    def _atom(self, node: Node) -> str:
+        match node:
+            case Literal(data):
+                return self.literal(self.grammar.characters(data))
+            case Control(text):
+                return self.control(text)
+            case Class(ranges):
+                return self.char_class(ranges)
+            case AnyChar():
+                return self.any_char()
+            case Ref(name):
+                return self.grammar.name(name)
+            case Repeat(item, least, most):
+                inner = f"({self._atom(item)})" if isinstance(item, Repeat) else self._atom(item)
+                return inner + _sign(least, most)
+            case Choice(items) if EMPTY in items:
+                rest = Choice(tuple(item for item in items if item != EMPTY))
+                if not rest.items:
+                    return self.literal("")
+                only = rest.items[0]
+                single = len(rest.items) == 1 and isinstance(only, (Literal, Class, AnyChar, Ref)) and only != EMPTY
+                return f"{self._atom(only) if single else f'({self.body(rest)})'}?"
+        return f"({self.body(node)})"
+
+
+def _sign(least: int, most: int | None) -> str:
+    signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+    if (least, most) in signs:
+        return signs[least, most]
+    return f"{{{least},}}" if most is None else f"{{{least}}}" if least == most else f"{{{least},{most}}}"
