@@ -130,7 +130,7 @@ def _stops(profile: Profile, controls: frozenset[str]) -> list[Node]:
     """The ends of a turn. One that may also begin a call settles nothing: it is the end where nothing follows."""
     begins = openers(profile.tools) if profile.tools is not None else ()
     return [
-        seq(Tag("stop", marker(text, controls)), EMPTY if text in begins or _begins(text, profile) else Commit("body"))
+        seq(Tag("stop", marker(text, controls)), GAP if text in begins or _begins(text, profile) else Commit("body"))
         for text in all_stops(profile)
     ]
 

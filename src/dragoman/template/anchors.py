@@ -255,9 +255,16 @@ def closing(prober: Prober, rung: Rung, user_start: str) -> str:
     return between.removesuffix(user_start) if user_start and between.endswith(user_start) else ""
 
 
-def end_of_turn(end: str, starts: Mapping[str, str], eos: str) -> tuple[str, ...]:
-    """Texts that end a turn, the one that the template writes first. ``end``: what follows an answer."""
+def end_of_turn(end: str, starts: Mapping[str, str], eos: str, inner: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Texts that end a turn, the one that the template writes first.
+
+    end: what follows an answer. inner: the markers inside a turn, with whose words alone a turn does not end.
+    """
     stops = [first_marker(end)] if end.strip() else []
+    found = tags(end)
+    if stops and len(found) > 1 and any(stops[0] in text for text in inner):
+        at = end.rindex(found[-1])
+        stops = [stop for stop in (end[:at].strip(), found[-1]) if not any(stop in text for text in inner)]
     if eos and eos not in stops:
         stops.append(eos)
     if not end.strip():

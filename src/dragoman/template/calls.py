@@ -11,7 +11,7 @@ from dragoman.template.arguments import Arguments, NotLearned, learn_arguments, 
 from dragoman.template.atoms import common_prefix, common_suffix, first_marker, tags
 from dragoman.template.json_object import merged
 from dragoman.template.probe import Prober, Rung, Said
-from dragoman.template.profile import JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
+from dragoman.template.profile import ContentProfile, JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
 from dragoman.template.sentinels import FIRST, SECOND, ProbeCall, Sentinels
 from dragoman.template.written import CallText, flaws, read_calls
 
@@ -65,12 +65,21 @@ class Learned:
 class CallLearner:
     """Compares renderings of one template, all made on one rung."""
 
-    def __init__(self, prober: Prober, rung: Rung, anchors: Anchors, empty_block: str, tool_start: str) -> None:
+    def __init__(
+        self,
+        prober: Prober,
+        rung: Rung,
+        anchors: Anchors,
+        empty_block: str,
+        tool_start: str,
+        wrapper: ContentProfile | None = None,
+    ) -> None:
         self._prober = prober
         self._rung = rung
         self._anchors = anchors
         self._empty_block = empty_block
         self._tool_start = tool_start
+        self._wrapper = wrapper or ContentProfile()
 
     def body(
         self,
@@ -86,7 +95,7 @@ class CallLearner:
         if text is None:
             return None
         text = self._anchors.body(text)
-        text = self._without_empty_block(text)
+        text = self._without_empty_answer(self._without_empty_block(text))
         read = read_calls(text, calls)
         if read is None or flaws(read):
             return None
@@ -98,6 +107,11 @@ class CallLearner:
             return text[len(block) :]
         core = text.lstrip()
         return core[len(block.strip()) :] if block.strip() and core.startswith(block.strip()) else text
+
+    def _without_empty_answer(self, text: str) -> str:
+        """``text`` without the markers of an answer that says nothing, where they are written all the same."""
+        around = self._wrapper.open.written + self._wrapper.close.written
+        return text.removeprefix(around) if self._wrapper.open.text and self._wrapper.close.text else text
 
     def _without_end(self, text: str, at: int, words: Sentinels) -> str:
         end = self._anchors.text_end
@@ -162,10 +176,9 @@ class CallLearner:
         opened = common_suffix([two.before, between])
         closed = common_prefix([after, between])
         over = len(opened) + len(closed) - len(between)
-        if over > 0:  # both claim the layout between two calls, and perhaps what every tag begins with
+        if over > 0:  # both claim the layout between two calls, or what every tag begins with on a new line
             shared = opened[:over]
-            layout = len(shared.rstrip()) and max(shared.rfind(space) for space in " \n") + 1
-            layout = layout if shared.strip() else over
+            layout = max(shared.rfind(space) for space in " \n") + 1 or over
             opened, closed = opened[layout:], closed[: len(closed) - over + layout]
         separator = between[len(closed) : len(between) - len(opened)]
         return Outer(two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :])
@@ -245,6 +258,7 @@ class CallLearner:
         if with_text is None or FIRST.content not in with_text.before:
             return False, ""
         before = with_text.before[with_text.before.rindex(FIRST.content) + len(FIRST.content) :]
+        before = before.removeprefix(self._wrapper.close.written) if self._wrapper.close.text else before
         own = one.before if before.endswith(one.before) else one.before.lstrip()
         shared = own if before.endswith(own) else common_suffix([before, one.before])
         return True, before[: len(before) - len(shared)]

@@ -43,9 +43,11 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
         end = closing(prober, plain, starts.get("user", ""))
         anchors = replace(anchors, text_end=end, end_after_last=False)
     spoken = ReasoningLearner(prober, plain, climbed.rung, anchors, facts).learn()
-    tools = _learn_tools(prober, climbed, anchors, spoken, facts, starts.get("tool", ""))
     end = anchors.text_end[len(spoken.content.close.written) :] if spoken.content.close else anchors.text_end
-    stops = end_of_turn(end, starts, template.eos_token)
+    beyond = replace(anchors, text_end=end) if end.strip() else anchors
+    tools = _learn_tools(prober, climbed, beyond, spoken, facts, starts.get("tool", ""))
+    inner = (spoken.reasoning.open, spoken.reasoning.close, spoken.content.open, spoken.content.close)
+    stops = end_of_turn(end, starts, template.eos_token, tuple(part.text for part in inner))
     learned = tools.learned
     if learned is not None and learned.call_end and learned.call_end not in stops:
         stops = (*stops, learned.call_end)
@@ -95,7 +97,8 @@ def _learn_tools(
     if climbed.flaw is not None:
         return _Tools(None, climbed.flaw, False)
     try:
-        return _Tools(CallLearner(prober, climbed.rung, anchors, spoken.empty_block, tool_start).learn(), None, False)
+        learner = CallLearner(prober, climbed.rung, anchors, spoken.empty_block, tool_start, spoken.content)
+        return _Tools(learner.learn(), None, False)
     except NotLearned as error:
         return _Tools(None, str(error), False)
 

@@ -108,7 +108,10 @@ class ReasoningLearner:
         if not {"last", "old"} & found.keys() and set(tags(opened + between)).isdisjoint(tags(before)):
             between, wrapper = between + before, before  # reasoning and an answer were never seen together
         if not between[: len(between) - len(wrapper)].strip():
-            wrapper = ""
+            # All of it stands before every answer; what closes the opener by its spelling is not the answer's.
+            ends = [end for end in closers(opened) if opened.strip() and between.strip().startswith(end)]
+            wrapper = between[between.index(ends[0]) + len(ends[0]) :] if ends else ""
+            wrapper = wrapper if wrapper.strip() else ""
         closed = between[: len(between) - len(wrapper)]
         empty = "" if wrapper.strip() or not before.strip() else before
         if wrapper.strip() and before != wrapper:
@@ -267,7 +270,7 @@ class ReasoningLearner:
         opened = Marker.of(wrapper)
         closed = ""
         if opened.text:
-            closed = self._closer()
+            closed = self._closer(wrapper)
         trimmed = False
         if self._plain is not None:
             padded = f" \n {FIRST.content} \n "
@@ -276,9 +279,12 @@ class ReasoningLearner:
         mode = ContentMode.WRAPPED if opened.text and always else ContentMode.PLAIN
         return ContentProfile(mode=mode, open=opened, close=Marker.of(closed), trimmed=trimmed)
 
-    def _closer(self) -> str:
+    def _closer(self, opened: str) -> str:
         """What closes a wrapped answer: what ends a turn of text but not a turn of calls."""
         end = self._anchors.text_end
+        for closer in closers(opened):
+            if end.startswith(closer):
+                return closer
         if self._calls is not None:
             text = self._prober.after_user(Said(None, FIRST.calls[:1]), self._calls, tail="none")
             shared = common_suffix([end, text]) if text is not None else ""
