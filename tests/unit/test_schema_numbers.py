@@ -9,8 +9,7 @@ from decimal import Decimal
 import pytest
 
 from dragoman.grammar.nodes import Choice, Class, Literal, Node, Repeat, Sequence
-from dragoman.grammar.schema.numbers import decimals, integers
-from dragoman.grammar.schema.ranges import Bound
+from dragoman.grammar.schema.numbers import Bound, decimals, integers
 from tests.oracles.schema import assert_valid, samples, written
 
 

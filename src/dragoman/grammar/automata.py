@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import pairwise
+from typing import TypeAlias, TypeVar
 
 from .utf8 import ANY
 
 Edge: TypeAlias = tuple[int, int, int]  # first and last code point, state behind
 Edges: TypeAlias = tuple[Edge, ...]  # ascending, disjoint
+S = TypeVar("S")
 
 STATES_MAX = 20_000
 # Past this many states minimising costs more than it saves.
@@ -111,10 +113,10 @@ ANYTHING = Dfa((tuple((low, high, 0) for low, high in ANY),), frozenset((0,)))
 
 
 def explore(
-    start: object, follow: Callable[[object], Iterable[tuple[int, int, object]]], ends: Callable[[object], bool]
+    start: S, follow: Callable[[S], Iterable[tuple[int, int, S]]], ends: Callable[[S], bool]
 ) -> Dfa:
     """The automaton whose states are the values reached from ``start``; trimmed and, where small, minimal."""
-    numbers: dict[object, int] = {start: 0}
+    numbers: dict[S, int] = {start: 0}
     order = [start]
     edges: list[Edges] = []
     for state in order:  # grows as it is walked
@@ -220,14 +222,14 @@ def _product(a: Dfa, b: Dfa, keep: Callable[[bool, bool], bool]) -> Dfa:
     """Texts for which ``keep`` says yes to (accepted by a, accepted by b); it must say no to (False, False)."""
     alone = keep(True, False), keep(False, True)
 
-    def follow(state: object) -> Iterator[tuple[int, int, object]]:
-        left, right = state  # type: ignore[misc]
+    def follow(state: tuple[int, int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        left, right = state
         for low, high, p, q in overlaid(a.edges[left] if left >= 0 else (), b.edges[right] if right >= 0 else ()):
             if (p >= 0 and q >= 0) or (p >= 0 and alone[0]) or (q >= 0 and alone[1]):
                 yield low, high, (p, q)
 
-    def ends(state: object) -> bool:
-        left, right = state  # type: ignore[misc]
+    def ends(state: tuple[int, int]) -> bool:
+        left, right = state
         return keep(left in a.accepting, right in b.accepting)
 
     return explore((0, 0), follow, ends)
@@ -237,7 +239,7 @@ def overlaid(a: Edges, b: Edges) -> Iterator[tuple[int, int, int, int]]:
     """Two lists of edges as one: range, state behind in a, state behind in b (-1: none)."""
     cuts = sorted({point for low, high, _ in (*a, *b) for point in (low, high + 1)})
     i = j = 0
-    for low, after in zip(cuts, cuts[1:], strict=False):
+    for low, after in pairwise(cuts):
         while i < len(a) and a[i][1] < low:
             i += 1
         while j < len(b) and b[j][1] < low:

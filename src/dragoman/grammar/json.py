@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal as OneOf
+from typing import TypeAlias
 
 from .nodes import EMPTY, Choice, Class, Node, Ref, Repeat, Without, alt, chars, lit, opt, seq
 
 Whitespace = OneOf["free", "bounded", "compact"]
 Escapes = OneOf["any", "paired", "canonical"]
+Ranges: TypeAlias = "tuple[tuple[int, int], ...]"
 
 DIGIT = Class(((0x30, 0x39),))
 NONZERO = Class(((0x31, 0x39),))
@@ -124,6 +126,21 @@ def json_char(style: JsonStyle, *, without: Iterable[str] = ()) -> Node:
         return alt(plain, *_canonical_escapes(left_out))
     short = [c for c in '"\\/bfnrt' if c not in banned]
     return alt(plain, seq(lit("\\"), alt(chars("".join(short)), _unicode_escape(style.escapes))))
+
+
+def json_class(ranges: Ranges, style: JsonStyle) -> Node:
+    """One character of ``ranges`` (ascending, disjoint) in its canonical spelling, except what the style bans."""
+    left_out = {text for text in map(_decoded, style.banned) if len(text) == 1}
+    plain = subtract(_met(ranges, PLAIN), left_out)
+    escaped = {chr(c) for c in (*range(0x20), 0x22, 0x5C) if not any(low <= c <= high for low, high in ranges)}
+    options = _canonical_escapes(left_out | escaped)
+    return alt(plain, *options) if plain.ranges or not options else options[0]
+
+
+def _met(a: Ranges, b: Ranges) -> Ranges:
+    return tuple(
+        (max(low, first), min(high, last)) for low, high in a for first, last in b if low <= last and high >= first
+    )
 
 
 def _canonical_escapes(left_out: set[str]) -> list[Node]:

@@ -10,6 +10,7 @@ from .nodes import (
     Choice,
     Class,
     Node,
+    Permutation,
     Ref,
     Repeat,
     Sequence,
@@ -64,6 +65,8 @@ def parts(node: Node) -> tuple[Node, ...]:
     """The nodes that a schema's rule has directly below ``node``."""
     if isinstance(node, (Sequence, Choice)):
         return node.items
+    if isinstance(node, Permutation):
+        return (*node.items, node.separator)
     return (node.item,) if isinstance(node, (Repeat, Without)) else ()
 
 
@@ -78,6 +81,10 @@ def _completes(node: Node, live: set[str]) -> bool:
         return node.name in live
     if isinstance(node, Without):
         return _completes(node.item, live)
+    if isinstance(node, Permutation):
+        needed = [item for item, required in zip(node.items, node.required, strict=True) if required]
+        joined = [node.separator] if len(needed) > 1 else []
+        return all(_completes(item, live) for item in (*needed, *joined))
     return node != NOTHING
 
 
@@ -107,7 +114,21 @@ def trimmed(node: Node, live: frozenset[str]) -> Node:
     if isinstance(node, Without):
         item = trimmed(node.item, live)
         return item if item in (NOTHING, EMPTY) else Without(item, node.forbidden)
+    if isinstance(node, Permutation):
+        return _permutation(node, live)
     return node
+
+
+def _permutation(node: Permutation, live: frozenset[str]) -> Node:
+    pairs = [(trimmed(item, live), required) for item, required in zip(node.items, node.required, strict=True)]
+    if any(item == NOTHING and required for item, required in pairs):
+        return NOTHING
+    kept = [(item, required) for item, required in pairs if item != NOTHING]
+    if not kept:
+        return EMPTY
+    return Permutation(
+        tuple(item for item, _ in kept), tuple(required for _, required in kept), trimmed(node.separator, live)
+    )
 
 
 def _same(new: Collection[Node], old: Collection[Node]) -> bool:

@@ -301,4 +301,3 @@ def repeat(item: Tree, least: int, most: int | None) -> Tree:
             high = None if most is None or b is None else most * b
             return Repeat(item.item, least * a, high)
     return Repeat(item, least, most)  # type: ignore[arg-type]
-

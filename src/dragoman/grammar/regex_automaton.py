@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeAlias
 
 from . import automata
 from .automata import Dfa, TooLarge, explore
@@ -22,6 +23,7 @@ POSITIONS_MAX = 20_000
 # Moves looked at while sets of positions are made; bounds the time where many sets are large.
 WORK_MAX = 2_000_000
 
+Kept: TypeAlias = tuple[int, frozenset[int]]  # the kind of the last character, and the positions behind it
 START, WORD_CHAR, OTHER, END = range(4)  # kinds of what stands beside a position
 ALL = Class(ANY)
 EVERYTHING = Repeat(ALL)
@@ -170,7 +172,10 @@ class _Positions:
 def _clipped(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Without surrogates, which no text in UTF-8 holds."""
     return tuple(
-        (max(low, first), min(high, last)) for low, high in ranges for first, last in ANY if low <= last and high >= first
+        (max(low, first), min(high, last))
+        for low, high in ranges
+        for first, last in ANY
+        if low <= last and high >= first
     )
 
 
@@ -218,8 +223,8 @@ class _Steps:
             raise TooLarge
         return seen
 
-    def follow(self, state: object) -> Iterator[tuple[int, int, object]]:
-        before, positions = state  # type: ignore[misc]
+    def follow(self, state: Kept) -> Iterator[tuple[int, int, Kept]]:
+        before, positions = state
         self.limit -= 1
         if self.limit < 0:
             raise TooLarge
@@ -231,7 +236,7 @@ class _Steps:
 
     def _moved(
         self, closed: set[int], among: tuple[tuple[int, int], ...], kind: int
-    ) -> Iterator[tuple[int, int, object]]:
+    ) -> Iterator[tuple[int, int, Kept]]:
         starts: dict[int, list[int]] = {}
         stops: dict[int, list[int]] = {}
         for position in closed:
@@ -259,8 +264,8 @@ class _Steps:
                     if first < after and last >= low:
                         yield max(first, low), min(last, after - 1), behind
 
-    def ends(self, state: object) -> bool:
-        before, positions = state  # type: ignore[misc]
+    def ends(self, state: Kept) -> bool:
+        before, positions = state
         return not self.final.isdisjoint(self.closure(positions, before, END))
 
 
@@ -278,4 +283,3 @@ NOT_WORD = tuple(
 def of_node(node: Node) -> Dfa:
     """A regular node without references (a range of numbers) as an automaton."""
     return _determinised(node, None, automata.STATES_MAX)
-

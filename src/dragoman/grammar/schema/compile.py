@@ -1,27 +1,29 @@
-"""JSON Schema to grammar rules: exact for the keywords of keywords.py, SchemaError with a pointer for all others."""
+"""JSON Schema to grammar rules: every keyword enforced, or the schema refused with a pointer to it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from ...errors import LimitError, SchemaError
+from ...errors import SchemaError
 from ...limits import DEFAULT, Limits
-from ..json import json_rules, json_string, json_text
+from ..json import json_rules
 from ..nodes import NOTHING, Choice, Node, lit
 from ..prune import prune
 from .arrays import array
-from .check import parts_hold
-from .disjoint import check_one_of, listed_values
+from .atoms import Branch, Goal, Not
 from .document import ROOT, Document
-from .goals import Parts, alternatives, dicts, types_of
-from .keywords import TYPES
-from .numbers import decimals, integers
+from .keywords import FRACTION, INTEGER, KINDS
+from .literals import constant_place
+from .number_sets import numbers
 from .objects import object_
 from .options import SchemaOptions
-from .ranges import bounds, counts
 from .rules import Rules
 from .strings import one_of
+from .texts import string
+
+# Keywords that lenient mode may leave out of one schema.
+IGNORED_MAX = 200
 
 
 def compile_schema(
@@ -31,28 +33,48 @@ def compile_schema(
     options: SchemaOptions | None = None,
     limits: Limits = DEFAULT,
     json_prefix: str | None = None,
+    warnings: list[str] | None = None,
 ) -> dict[str, Node]:
     """Rules for JSON texts that validate against ``schema``: rule ``name``, and others under ``name`` and a dot.
 
     The rules for any JSON are named after ``json_prefix`` where one is given, so that several schemas can share them.
     Every text that the rules produce validates. Not every valid text is produced: strings and numbers have one
-    spelling, properties one order, unbounded ones a length (see :class:`SchemaOptions`).
+    spelling, properties one order, unbounded ones a length (see :class:`SchemaOptions`). With ``options.lenient`` a
+    keyword that cannot be enforced is left out and what would have been the error is added to ``warnings``.
     Raises SchemaError, with the JSON pointer, for what cannot be enforced and for a schema that no value satisfies;
     LimitError for one that is too large.
     """
     options = options or SchemaOptions()
-    document = Document(schema, limits)
-    rules = Rules(document, name, json_prefix or f"{name}.json", options, limits)
+    ignored: list[str] = []
+    while True:
+        try:
+            return _compiled(schema, name, options, limits, json_prefix or f"{name}.json", frozenset(ignored))
+        except SchemaError as error:
+            if not options.lenient or not error.pointer or error.pointer in ignored or len(ignored) >= IGNORED_MAX:
+                raise
+            ignored.append(error.pointer)
+            if warnings is not None:
+                warnings.append(f"left out: {error}")
+
+
+def _compiled(
+    schema: Any, name: str, options: SchemaOptions, limits: Limits, json_prefix: str, ignored: frozenset[str]
+) -> dict[str, Node]:
+    document = Document(schema, limits, remotes=options.remotes, ignored=ignored)
+    rules = Rules(document, name, json_prefix, options, limits)
     rules.rules |= json_rules(prefix=rules.json, style=options.style)
     rules.queue.append((name, (ROOT,)))
     while rules.queue:
         rule, goal = rules.queue.popleft()
-        rules.rules[rule] = _choice([_alternative(rules, parts) for parts in alternatives(document, goal, limits)])
-    check_one_of(document, limits)
+        rules.rules[rule] = _goal(rules, goal)
     kept = prune(rules.rules, name)
     if kept is None:
         raise SchemaError("no finite value validates against this schema")
     return kept
+
+
+def _goal(rules: Rules, goal: Goal) -> Node:
+    return _choice([_branch(rules, branch) for branch in rules.expander.branches(goal)])
 
 
 def _choice(options: list[Node]) -> Node:
@@ -61,62 +83,47 @@ def _choice(options: list[Node]) -> Node:
     return unique[0] if len(unique) == 1 else Choice(tuple(unique))
 
 
-def _alternative(rules: Rules, parts: Parts) -> Node:
-    """The values that satisfy the own keywords of all parts."""
-    document = rules.document
-    listed = listed_values(document, parts)
+def _branch(rules: Rules, branch: Branch) -> Node:
+    """The values of one branch."""
+    listed = rules.values.enumerated(branch)
     if listed is not None:
-        values = [value for value in listed if parts_hold(document, parts, value, rules.limits)]
-        return one_of([_constant(rules, parts, value) for value in values], rules.rule)
-    if not parts:
+        loose = [v for v in listed if rules.options.any_order and isinstance(v, (list, dict)) and v]
+        fixed = [v for v in listed if not any(v is other for other in loose)]
+        options: list[Node] = (
+            [one_of([_constant(rules, branch, value) for value in fixed], rules.rule)] if fixed else []
+        )
+        for value in loose:  # its keys may come in any order too
+            options.append(rules.goal((constant_place(rules.document, ROOT, "const", value),)))
+        return _choice(options) if options else NOTHING
+    if len(branch.kinds) == len(KINDS) and not branch.atoms:
         return rules.any()
-    types = types_of(document, parts)
-    return _choice([node for kind in TYPES if kind in types for node in [_typed(rules, parts, kind, types)] if node])
+    return _choice([node for kind in KINDS if kind in branch.kinds for node in [_kind(rules, branch, kind)] if node])
 
 
-def _typed(rules: Rules, parts: Parts, kind: str, types: frozenset[str]) -> Node | None:
-    """The values of one type; None for whole numbers that ``number`` includes already."""
+def _kind(rules: Rules, branch: Branch, kind: str) -> Node | None:
+    """The values of one kind; None for whole numbers that are written together with the others."""
     if kind == "object":
-        return object_(rules, parts)
+        return object_(rules, branch)
     if kind == "array":
-        return array(rules, parts)
-    if kind == "null":
-        return lit("null")
-    if kind == "boolean":
-        return Choice((lit("true"), lit("false")))
-    schemas = dicts(rules.document, parts)
+        return array(rules, branch)
     if kind == "string":
-        least, most = counts(schemas, "minLength", "maxLength")
-        if least == 0 and most is None:
-            return rules.any("string")
-        return json_string(rules.style, minimum=least, maximum=most) if most is None or least <= most else NOTHING
-    low, high = bounds(schemas)
-    options = rules.options
-    if kind == "integer":
-        return None if "number" in types else integers(low, high, options.number_digits)
-    if low is None and high is None:
-        return rules.any("number")
-    return decimals(low, high, options.number_digits, options.fraction_digits)
+        return string(rules, branch)
+    if kind in (INTEGER, FRACTION):
+        return None if kind == INTEGER and FRACTION in branch.kinds else numbers(rules, branch)
+    excluded = {
+        value
+        for atom in branch.about(Not)
+        for value in rules.values.raw(atom.place, atom.keyword)
+        if value is None or isinstance(value, bool)
+    }
+    values = [value for value in ((None,) if kind == "null" else (True, False)) if value not in excluded]
+    return _choice([lit(json.dumps(value)) for value in values]) if values else NOTHING
 
 
-def _constant(rules: Rules, parts: Parts, value: Any) -> str:
-    """A listed value as text, spelled as the options say."""
-    comma, colon = (",", ":") if rules.options.whitespace == "compact" else (", ", ": ")
+def _constant(rules: Rules, branch: Branch, value: Any) -> str:
     try:
-        return _written(value, comma, colon, rules.options.banned)
-    except RecursionError:
-        limit = rules.limits.schema_nodes
-        raise LimitError("a listed value is nested too deep", bound="schema_nodes", limit=limit) from None
+        return rules.constant(value)
     except ValueError:
-        raise rules.document.error(parts[0], f"{value!r:.60} is no JSON value") from None
-
-
-def _written(value: Any, comma: str, colon: str, banned: tuple[bytes, ...]) -> str:
-    if isinstance(value, str):
-        return json_text(value, banned)
-    if isinstance(value, list):
-        return f"[{comma.join(_written(item, comma, colon, banned) for item in value)}]"
-    if isinstance(value, dict):
-        pairs = (json_text(key, banned) + colon + _written(item, comma, colon, banned) for key, item in value.items())
-        return "{" + comma.join(pairs) + "}"
-    return json.dumps(value, allow_nan=False)
+        at = branch.atoms[0]
+        place = getattr(at, "place", ROOT)
+        raise rules.document.error(place, f"{value!r:.60} is no JSON value") from None

@@ -1,143 +1,266 @@
-"""A schema document: places in it, ``$ref``, and the check of every keyword that is met.
+"""Schema documents: places in them, references of every kind, and the check of each keyword that is met.
 
-A place is a number; equal pointers have equal numbers, so sets of places name goals and recursion closes on itself.
+A *location* is a spot of a document; a *place* is a location together with what the dynamic anchors mean on the way
+there, so ``$dynamicRef`` is resolved like any other reference. Places are numbers: equal places have equal numbers, so
+sets of places name goals and recursion closes on itself. Place 0 is the root.
 """
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.parse import unquote
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import unquote, urldefrag, urljoin
 
 from ...errors import LimitError, SchemaError
 from ...limits import Limits
-from .keywords import (
-    ANNOTATIONS,
-    APPLICATORS,
-    EMPTY_ASSERTIONS,
-    ENFORCED,
-    FORMS,
-    REFUSED,
-    ROOT_ONLY,
-    STRING_FORMATS,
-    TYPES,
-    VALUES,
-    is_schema,
-)
+from .keywords import DRAFTS, FORMS, LISTS, MAPS, NEWEST, SINGLES, is_schema
 
 ROOT = 0
+Key: TypeAlias = "str | int"
+Bindings: TypeAlias = "tuple[tuple[str, int], ...]"
+RECURSIVE = "$recursiveAnchor"
+PLACES: Any = ("anyOf",)  # the keyword of :meth:`Document.any_of`; no JSON holds a key that is no text
+
+
+@dataclass(slots=True)
+class Resource:
+    """A schema with a URI of its own. anchors, dynamic: name -> location."""
+
+    uri: str
+    location: int
+    draft: int
+    anchors: dict[str, int] = field(default_factory=dict)
+    dynamic: dict[str, int] = field(default_factory=dict)
 
 
 class Document:
-    """One schema and its places. Grows as places are visited; nothing that no place leads to is looked at."""
+    """A schema and the documents it may refer to. Grows as places are visited."""
 
-    def __init__(self, schema: Any, limits: Limits) -> None:
+    def __init__(
+        self,
+        schema: Any,
+        limits: Limits,
+        *,
+        remotes: Mapping[str, Any] | None = None,
+        ignored: frozenset[str] = frozenset(),
+        synthetic: bool = False,
+    ) -> None:
         self._limit = limits.schema_nodes
-        self._values: list[Any] = [schema]
-        self._parents: list[tuple[int, str | int]] = [(-1, "")]
-        self._children: dict[tuple[int, str | int], int] = {}
-        self._checked: set[int] = set()
-        self._refs: dict[int, int] = {}
-        self.listed: dict[
-            int, frozenset[str]
-        ] = {}  # place -> canonical texts of the values that it lists, if it was asked
-        self.one_of: set[int] = set()  # places whose oneOf was taken for anyOf
+        self._values: list[Any] = []
+        self._parents: list[tuple[int, Key]] = []
+        self._children: dict[tuple[int, Key], int] = {}
+        self._resource: list[Resource] = []
+        self._by_uri: dict[str, Resource] = {}
+        self._remotes = dict(remotes or {})
+        self._ignored = ignored
+        self._views: dict[int, dict[str, Any] | bool] = {}
+        self._places: list[tuple[int, Bindings]] = []
+        self._numbers: dict[tuple[int, Bindings], int] = {}
+        self._synthetic: dict[object, int] = {}
+        root = self._load(schema, "", NEWEST)
+        self._place(root, self._bound((), self._resource[root]))
 
-    def schema(self, place: int) -> dict[str, Any] | bool:
-        """The schema at ``place``, with the form of its keywords checked."""
-        value = self._values[place]
-        if place not in self._checked:
-            if not is_schema(value):
-                raise self.error(place, f"a schema is an object or a boolean, not {value!r:.60}")
-            if isinstance(value, dict):
-                self._check(place, value)
-            self._checked.add(place)
-        return value  # type: ignore[no-any-return]
+    # Locations
 
-    def child(self, place: int, *path: str | int) -> int:
+    def _load(self, value: Any, uri: str, draft: int) -> int:
+        """A new document: its root location, with all resources and anchors in it known."""
+        root = self._new(value, (-1, ""), None)
+        resource = Resource(uri, root, draft)
+        self._resource[root] = resource
+        self._by_uri.setdefault(uri, resource)
+        work = [root]
+        while work:
+            at = work.pop()
+            value = self._values[at]
+            if not isinstance(value, dict):
+                continue
+            self._register(at, value)
+            for key, below in value.items():
+                if key in SINGLES and is_schema(below):
+                    work.append(self._below(at, key))
+                elif key in LISTS and isinstance(below, list):
+                    spot = self._below(at, key)
+                    work.extend(self._below(spot, index) for index in range(len(below)))
+                elif key in MAPS and isinstance(below, dict):
+                    spot = self._below(at, key)
+                    work.extend(self._below(spot, name) for name in below)
+        return root
+
+    def _register(self, at: int, value: dict[str, Any]) -> None:
+        resource = self._resource[at]
+        draft = DRAFTS.get(str(value.get("$schema", "")).rstrip("#"), resource.draft)
+        own = value.get("$id", value.get("id") if draft <= 4 else None)
+        if draft <= 7 and "$ref" in value and resource.location != at:
+            own = None
+        if isinstance(own, str):
+            uri, fragment = urldefrag(joined(resource.uri, own))
+            if uri != resource.uri or resource.location == at:
+                if resource.location == at:
+                    resource.uri, resource.draft = uri, draft
+                else:
+                    resource = self._resource[at] = Resource(uri, at, draft)
+                self._by_uri[uri] = resource
+            if fragment:
+                resource.anchors[fragment] = at
+        elif resource.location == at:
+            resource.draft = draft
+        if isinstance(value.get("$anchor"), str):
+            resource.anchors[value["$anchor"]] = at
+        if isinstance(value.get("$dynamicAnchor"), str):
+            resource.dynamic[value["$dynamicAnchor"]] = resource.anchors[value["$dynamicAnchor"]] = at
+        if value.get(RECURSIVE) is True and resource.location == at:
+            resource.dynamic[RECURSIVE] = at
+
+    def _new(self, value: Any, parent: tuple[int, Key], resource: Resource | None) -> int:
+        if len(self._values) >= self._limit * 4:
+            raise LimitError("the schema is too large", bound="schema_nodes", limit=self._limit)
+        self._values.append(value)
+        self._parents.append(parent)
+        self._resource.append(resource)  # type: ignore[arg-type]
+        return len(self._values) - 1
+
+    def _below(self, at: int, key: Key) -> int:
+        known = self._children.get((at, key))
+        if known is None:
+            known = self._new(self._values[at][key], (at, key), self._resource[at])
+            self._children[at, key] = known
+        return known
+
+    # Places
+
+    def _place(self, location: int, bindings: Bindings) -> int:
+        number = self._numbers.setdefault((location, bindings), len(self._places))
+        if number == len(self._places):
+            if number >= self._limit:
+                raise LimitError("the schema is too large", bound="schema_nodes", limit=self._limit)
+            self._places.append((location, bindings))
+        return number
+
+    def _bound(self, bindings: Bindings, resource: Resource) -> Bindings:
+        """The bindings inside ``resource``: what was bound outside stays."""
+        new = [(name, at) for name, at in resource.dynamic.items() if all(name != known for known, _ in bindings)]
+        return tuple(sorted((*bindings, *new))) if new else bindings
+
+    def child(self, place: int, *path: Key) -> int:
         """The place below ``place``."""
+        at, bindings = self._places[place]
         for key in path:
-            known = self._children.get((place, key))
-            if known is None:
-                known = len(self._values)
-                if known >= self._limit:
-                    raise LimitError("the schema is too large", bound="schema_nodes", limit=self._limit)
-                self._values.append(self._values[place][key])
-                self._parents.append((place, key))
-                self._children[place, key] = known
-            place = known
-        return place
+            at = self._below(at, key)
+        return self._place(at, self._bound(bindings, self._resource[at]))
 
-    def pointer(self, place: int, *path: str | int) -> str:
-        """The JSON pointer of a place, or of what is below it."""
-        keys: list[str | int] = list(reversed(path))
-        while place != ROOT:
-            place, key = self._parents[place]
+    def made(self, schema: dict[str, Any], key: object) -> int:
+        """The place of a schema that is in no document; the same for the same ``key``."""
+        if key not in self._synthetic:
+            self._synthetic[key] = self._place(self._load(schema, f"made:{len(self._synthetic)}", NEWEST), ())
+        return self._synthetic[key]
+
+    def any_of(self, places: tuple[int, ...]) -> int:
+        """A place at which one of the schemas at ``places`` must hold."""
+        return self.made({PLACES: places}, places)
+
+    def draft(self, place: int) -> int:
+        return self._resource[self._places[place][0]].draft
+
+    def same_spot(self, place: int) -> int:
+        """The location of a place: the same for all meanings of the dynamic anchors."""
+        return self._places[place][0]
+
+    def pointer(self, place: int, *path: Key) -> str:
+        """The JSON pointer of a place, or of what is below it; in another document after that one's URI."""
+        keys: list[Key] = list(reversed(path))
+        at = self._places[place][0]
+        while self._parents[at][0] >= 0:
+            at, key = self._parents[at]
             keys.append(key)
-        return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in reversed(keys))
+        pointer = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in reversed(keys))
+        return pointer if at == 0 else f"{self._resource[at].uri}#{pointer}"
 
-    def error(self, place: int, message: str, *path: str | int) -> SchemaError:
+    def error(self, place: int, message: str, *path: Key) -> SchemaError:
         return SchemaError(message, pointer=self.pointer(place, *path))
 
-    def target(self, place: int) -> int:
-        """The place that the ``$ref`` of the schema at ``place`` leads to."""
-        if place not in self._refs:
-            self._refs[place] = self._resolve(place, self._values[place]["$ref"])
-        return self._refs[place]
+    # Schemas
 
-    def _resolve(self, place: int, ref: str) -> int:
-        base, _, fragment = ref.partition("#")
-        root = self._values[ROOT]
-        own = root.get("$id", root.get("id")) if isinstance(root, dict) else None
-        if base and base != (own.partition("#")[0] if isinstance(own, str) else None):
-            raise self.error(place, f"$ref to another document, {ref!r}: put the schema into $defs", "$ref")
+    def schema(self, place: int) -> dict[str, Any] | bool:
+        """The schema at ``place``, in the manner of the newest draft, the form of its keywords checked."""
+        at = self._places[place][0]
+        view = self._views.get(at)
+        if view is None:
+            value = self._values[at]
+            if not is_schema(value):
+                raise self.error(place, f"a schema is an object or a boolean, not {value!r:.60}")
+            view = self._views[at] = self._view(place, value) if isinstance(value, dict) else value
+        return view
+
+    def _view(self, place: int, value: dict[str, Any]) -> dict[str, Any]:
+        draft = self.draft(place)
+        if draft <= 7 and "$ref" in value:
+            value = {"$ref": value["$ref"]}  # its siblings do not count in these drafts
+        view: dict[str, Any] = {}
+        for keyword, entry in value.items():
+            if keyword not in FORMS:
+                if keyword == PLACES:
+                    view[keyword] = entry
+                continue
+            if self._ignored and self.pointer(place, keyword) in self._ignored:
+                continue
+            holds, form = FORMS[keyword]
+            if not holds(entry):
+                raise self.error(place, f"{keyword} must be {form}, not {entry!r:.60}", keyword)
+            view[keyword] = entry
+        for strict, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if isinstance(view.get(strict), bool):
+                if view.pop(strict) and plain in view:
+                    view[strict] = view.pop(plain)
+        for keyword in ("properties", "patternProperties", "dependentSchemas"):
+            for name, entry in view.get(keyword, {}).items():
+                if not is_schema(entry):
+                    raise self.error(place, "a schema is an object or a boolean", keyword, name)
+        return view
+
+    def target(self, place: int, keyword: str) -> int:
+        """The place that a reference of the schema at ``place`` leads to."""
+        ref = self._values[self._places[place][0]][keyword]
+        location, named = self._resolved(place, ref, keyword)
+        bindings = self._places[place][1]
+        if keyword == "$dynamicRef" and named is not None and named in self._resource[location].dynamic:
+            location = dict(bindings).get(named, location)
+        if keyword == "$recursiveRef" and RECURSIVE in self._resource[location].dynamic:
+            location = dict(bindings).get(RECURSIVE, location)
+        return self._place(location, self._bound(bindings, self._resource[location]))
+
+    def _resolved(self, place: int, ref: str, keyword: str) -> tuple[int, str | None]:
+        """The location that ``ref`` names, and the anchor where it goes by one."""
+        here = self._resource[self._places[place][0]]
+        uri, fragment = urldefrag(joined(here.uri, ref))
+        resource = here if uri == here.uri else self._by_uri.get(uri)
+        if resource is None and uri in self._remotes:
+            self._load(self._remotes[uri], uri, NEWEST)
+            resource = self._by_uri.get(uri)
+        if resource is None:
+            raise self.error(
+                place,
+                f"{keyword} to another document, {ref!r}, that was not given: put the schema into $defs or hand the "
+                "document over in SchemaOptions(remotes=...)",
+                keyword,
+            )
         pointer = unquote(fragment)
         if pointer and not pointer.startswith("/"):
-            raise self.error(place, f"$ref by anchor, {ref!r}: write a JSON pointer such as #/$defs/name", "$ref")
-        at = ROOT
+            if pointer not in resource.anchors:
+                raise self.error(place, f"{keyword} to {ref!r}: the schema has no such anchor", keyword)
+            return resource.anchors[pointer], pointer
+        at = resource.location
         for raw in pointer.split("/")[1:]:
-            key: str | int = raw.replace("~1", "/").replace("~0", "~")
+            key: Key = raw.replace("~1", "/").replace("~0", "~")
             value = self._values[at]
             if isinstance(value, list) and str(key).isdecimal() and int(key) < len(value):
                 key = int(key)
             elif not (isinstance(value, dict) and key in value):
-                raise self.error(place, f"$ref to {ref!r}, which is not in the schema", "$ref")
-            at = self.child(at, key)
-        return at
+                raise self.error(place, f"{keyword} to {ref!r}, which is not in the schema", keyword)
+            at = self._below(at, key)
+        return at, None
 
-    def _check(self, place: int, schema: dict[str, Any]) -> None:
-        types = self.types(schema) if "type" not in schema or FORMS["type"][0](schema["type"]) else frozenset(TYPES)
-        for keyword, value in schema.items():
-            if keyword in ANNOTATIONS or keyword == "const":
-                continue
-            if keyword in ROOT_ONLY:
-                if place != ROOT:
-                    raise self.error(place, f"{keyword} below the root is not supported", keyword)
-                continue
-            kind = REFUSED.get(keyword) or ENFORCED.get(keyword)
-            if keyword == "format" and value not in STRING_FORMATS:
-                kind = None  # a format of someone's own may speak of any type
-            if kind is not None and kind not in types and not (kind == "number" and "integer" in types):
-                continue  # the keyword is silent on every type that the schema allows
-            if keyword in EMPTY_ASSERTIONS and EMPTY_ASSERTIONS[keyword] == value:
-                continue
-            self._check_form(place, keyword, value)
-        if "properties" in schema and "object" in types:
-            wrong = [name for name, value in schema["properties"].items() if not is_schema(value)]
-            if wrong:
-                raise self.error(place, "a schema is an object or a boolean", "properties", wrong[0])
 
-    def _check_form(self, place: int, keyword: str, value: Any) -> None:
-        if keyword not in ENFORCED and keyword not in APPLICATORS and keyword not in VALUES:
-            what = f"{keyword} {value!r:.40}" if keyword == "format" else keyword
-            raise self.error(place, f"the keyword {what} is not supported; take it out or say it another way", keyword)
-        holds, form = FORMS[keyword]
-        if not holds(value):
-            raise self.error(place, f"{keyword} must be {form}, not {value!r:.60}", keyword)
-
-    @staticmethod
-    def types(schema: dict[str, Any]) -> frozenset[str]:
-        """The types that the schema's own ``type`` allows; ``number`` implies ``integer``."""
-        if "type" not in schema:
-            return frozenset(TYPES)
-        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        return frozenset(names) | ({"integer"} if "number" in names else frozenset())
+def joined(base: str, ref: str) -> str:
+    """``ref`` as an absolute URI."""
+    return urldefrag(base)[0] + ref if ref.startswith("#") else urljoin(base, ref)

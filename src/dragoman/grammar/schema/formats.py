@@ -8,7 +8,7 @@ leap seconds at offsets of whole quarter hours; regular expressions without look
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from ..automata import Dfa
 from ..regex import parse
@@ -48,7 +48,9 @@ def _hostname() -> str:
     def label(most: int) -> str:
         # No hyphens third and fourth: those labels are encoded, and what they encode would have to be checked.
         short = "[a-zA-Z0-9](?:[a-zA-Z0-9-]?[a-zA-Z0-9])?"
-        third = f"[a-zA-Z0-9][a-zA-Z0-9-](?:[a-zA-Z0-9][a-zA-Z0-9-]|-[a-zA-Z0-9])[a-zA-Z0-9-]{{0,{most - 5}}}[a-zA-Z0-9]"
+        third = (
+            f"[a-zA-Z0-9][a-zA-Z0-9-](?:[a-zA-Z0-9][a-zA-Z0-9-]|-[a-zA-Z0-9])[a-zA-Z0-9-]{{0,{most - 5}}}[a-zA-Z0-9]"
+        )
         four = "[a-zA-Z0-9][a-zA-Z0-9-][a-zA-Z0-9-][a-zA-Z0-9]"
         return f"(?:{short}|{four}|{third})"
 
@@ -150,9 +152,8 @@ FORMATS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def format_language(name: str) -> Dfa | None:
     """The texts of a format; None where its name is not of the standard."""
     source = FORMATS.get(name)
     return None if source is None else language(parse(source))
-

@@ -1,6 +1,6 @@
-"""The keywords of JSON Schema: what is enforced, what only describes, what is refused, and each one's form.
+"""The keywords of JSON Schema that assert something, and each one's form.
 
-A keyword that is in no table is refused by name: an unknown assertion that is skipped would be a broken promise.
+All others are annotations: the standard says so of keywords that it does not define.
 """
 
 from __future__ import annotations
@@ -8,76 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+NEWEST = 2020
+DRAFTS: Mapping[str, int] = {
+    f"http{secure}://json-schema.org/{name}/schema": number
+    for name, number in (
+        ("draft-03", 3), ("draft-04", 4), ("draft-05", 4), ("draft-06", 6), ("draft-07", 7),
+        ("draft/2019-09", 2019), ("draft/2020-12", 2020),
+    )
+    for secure in ("", "s")
+}  # fmt: skip
+
+# The kinds of values. ``number`` in a schema is both kinds of numbers.
+INTEGER, FRACTION = "integer", "fraction"
+KINDS = ("object", "array", "string", FRACTION, INTEGER, "boolean", "null")
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
-# Say nothing about the value. ``$id``, ``id`` and ``$schema`` only at the root, see document.py.
-ANNOTATIONS = frozenset(
-    {"title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"}
-    | {"$defs", "definitions"}  # looked at where a $ref leads to them
-)
-ROOT_ONLY = frozenset(("$schema", "$id", "id"))
-
-# Lead to other schemas that hold for the same value.
-APPLICATORS = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
-
-# Enforced on values of one type, and silent on all others.
-ENFORCED: Mapping[str, str] = {
-    "minLength": "string",
-    "maxLength": "string",
-    "minimum": "number",
-    "maximum": "number",
-    "exclusiveMinimum": "number",
-    "exclusiveMaximum": "number",
-    "items": "array",
-    "prefixItems": "array",
-    "additionalItems": "array",
-    "minItems": "array",
-    "maxItems": "array",
-    "properties": "object",
-    "required": "object",
-    "additionalProperties": "object",
-}
-VALUES = frozenset(("type", "enum", "const"))
-
-# Known, not enforced: refused where values of their type are possible. ``format`` is here because an engine that skips
-# it would write dates that are none; the standard's formats all speak of strings.
-REFUSED: Mapping[str, str] = {
-    "pattern": "string",
-    "format": "string",
-    "contentEncoding": "string",
-    "contentMediaType": "string",
-    "contentSchema": "string",
-    "multipleOf": "number",
-    "contains": "array",
-    "minContains": "array",
-    "maxContains": "array",
-    "uniqueItems": "array",
-    "unevaluatedItems": "array",
-    "patternProperties": "object",
-    "propertyNames": "object",
-    "minProperties": "object",
-    "maxProperties": "object",
-    "dependencies": "object",
-    "dependentRequired": "object",
-    "dependentSchemas": "object",
-    "unevaluatedProperties": "object",
-}
-
-# These values of a refused keyword assert nothing.
-EMPTY_ASSERTIONS: Mapping[str, Any] = {
-    "uniqueItems": False,
-    "minProperties": 0,
-    "patternProperties": {},
-    "dependencies": {},
-    "dependentRequired": {},
-    "dependentSchemas": {},
-}
-
-STRING_FORMATS = frozenset(
-    {"date-time", "time", "date", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"}
-    | {"uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "regex"}
-    | {"json-pointer", "relative-json-pointer"}
-)
+# Where schemas stand inside a schema.
+SINGLES = frozenset(
+    {"not", "if", "then", "else", "contains", "items", "additionalItems", "unevaluatedItems"}
+    | {"additionalProperties", "propertyNames", "unevaluatedProperties"}
+)  # fmt: skip
+LISTS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
 
 
 def is_count(value: Any) -> bool:
@@ -104,30 +56,78 @@ def _schemas(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(map(is_schema, value))
 
 
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _schema_map(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _dependencies(value: Any) -> bool:
+    return isinstance(value, dict) and all(is_schema(entry) or _names(entry) for entry in value.values())
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _limit(value: Any) -> bool:
+    return is_number(value) or isinstance(value, bool)
+
+
+_COUNT = (is_count, "a non-negative integer")
+_SCHEMA = (is_schema, "a schema")
+_MAP = (_schema_map, "an object of schemas")
+_LIST = (_schemas, "a non-empty list of schemas")
+
 # keyword -> (its form holds, what the form is)
 FORMS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_types, f"one or a list of {', '.join(TYPES)}"),
     "enum": (lambda value: isinstance(value, list), "an array of values"),
+    "const": (lambda value: True, "a value"),
     "minimum": (is_number, "a number"),
     "maximum": (is_number, "a number"),
-    "exclusiveMinimum": (is_number, "a number (the boolean form of draft 4 is not supported)"),
-    "exclusiveMaximum": (is_number, "a number (the boolean form of draft 4 is not supported)"),
-    "minLength": (is_count, "a non-negative integer"),
-    "maxLength": (is_count, "a non-negative integer"),
-    "minItems": (is_count, "a non-negative integer"),
-    "maxItems": (is_count, "a non-negative integer"),
+    "exclusiveMinimum": (_limit, "a number"),
+    "exclusiveMaximum": (_limit, "a number"),
+    "multipleOf": (lambda value: is_number(value) and value > 0, "a number above 0"),
+    "minLength": _COUNT,
+    "maxLength": _COUNT,
+    "pattern": (_text, "a regular expression"),
+    "format": (_text, "a string"),
+    "minItems": _COUNT,
+    "maxItems": _COUNT,
+    "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
+    "contains": _SCHEMA,
+    "minContains": _COUNT,
+    "maxContains": _COUNT,
     "items": (lambda value: is_schema(value) or isinstance(value, list), "a schema"),
     # A schema instead of a list is found in the wild; it is read as ``items``, which is what its writers mean.
     "prefixItems": (lambda value: isinstance(value, dict) or _schemas(value), "a list of schemas"),
-    "additionalItems": (is_schema, "a schema"),
-    "properties": (lambda value: isinstance(value, dict), "an object of schemas"),
-    "required": (
-        lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
-        "a list of property names",
+    "additionalItems": _SCHEMA,
+    "unevaluatedItems": _SCHEMA,
+    "properties": _MAP,
+    "patternProperties": _MAP,
+    "additionalProperties": _SCHEMA,
+    "unevaluatedProperties": _SCHEMA,
+    "propertyNames": _SCHEMA,
+    "required": (_names, "a list of property names"),
+    "minProperties": _COUNT,
+    "maxProperties": _COUNT,
+    "dependentRequired": (
+        lambda value: isinstance(value, dict) and all(map(_names, value.values())),
+        "an object of lists of property names",
     ),
-    "additionalProperties": (is_schema, "a schema"),
-    "$ref": (lambda value: isinstance(value, str), "a string"),
-    "allOf": (_schemas, "a non-empty list of schemas"),
-    "anyOf": (_schemas, "a non-empty list of schemas"),
-    "oneOf": (_schemas, "a non-empty list of schemas"),
+    "dependentSchemas": _MAP,
+    "dependencies": (_dependencies, "an object of schemas and lists of property names"),
+    "$ref": (_text, "a string"),
+    "$dynamicRef": (_text, "a string"),
+    "$recursiveRef": (_text, "a string"),
+    "allOf": _LIST,
+    "anyOf": _LIST,
+    "oneOf": _LIST,
+    "not": _SCHEMA,
+    "if": _SCHEMA,
+    "then": _SCHEMA,
+    "else": _SCHEMA,
 }

@@ -10,7 +10,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from ..json import DIGIT, NONZERO
 from ..nodes import EMPTY, NOTHING, Class, Node, Repeat, alt, lit, opt, seq
-from .ranges import Bound
+
+Bound = tuple[Decimal, bool]  # the value, and whether it is itself excluded
 
 # Bounds with more digits than this are astronomic: an upper one then only caps the number of digits.
 DIGITS_MAX = 40

@@ -1,60 +1,278 @@
-"""Objects: properties in their declared order, then further ones. One rule for each place where the order may go on.
+"""Objects: properties in their declared order, then further ones; a rule for each place where the order may go on.
 
-``rest[i]`` is what may follow once a property was written and those before ``i`` are past; ``first[i]`` the same with
-nothing written yet. Optional properties make both choices of two, so the size is linear in their number. That a
-further key is written twice is not excluded: no grammar remembers keys; each of its values validates.
+A state is (next declared property, members written as far as that matters, whether any was written, which "some member"
+atoms are still to be met). Optional properties make two choices of each, so the size is linear in their number. That a
+further key is written twice is not excluded: no grammar remembers keys.
 """
 
 from __future__ import annotations
 
-from ..nodes import NOTHING, Node, Repeat, alt, lit, seq
-from .goals import Parts, dicts, extra_goal, member_goal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from ...errors import LimitError
+from .. import automata
+from ..automata import TooLarge
+from ..json import free_of
+from ..nodes import EMPTY, NOTHING, Node, Permutation, Ref, Repeat, alt, lit, seq
+from .atoms import Branch, Except, Goal, Keys, Member, Members, Name
+from .overlap import sizes
 from .rules import Rules
-from .strings import none_of
+from .strings import automaton, none_of
+
+STATES_MAX = 100_000
+# Atoms "some member has ..." that no required property meets.
+OWED_MAX = 4
+
+Owed = frozenset[int]
+NONE: Owed = frozenset()
 
 
-def object_(rules: Rules, parts: Parts) -> Node:
-    """An object that satisfies all parts."""
-    schemas = dicts(rules.document, parts)
-    required = dict.fromkeys(name for schema in schemas for name in schema.get("required", ()))
-    names = list(dict.fromkeys([name for schema in schemas for name in schema.get("properties", ())] + [*required]))
-    if not names and not _says_additional(rules, parts) and not _closed(rules, parts):
-        return rules.any("object")
-    layout = rules.layout
-    comma = seq(lit(","), layout.comma)
-    further = _further(rules, parts, names)
-    rest = lit("}") if further == NOTHING else seq(Repeat(seq(comma, further)), lit("}"))
-    first = lit("}") if further == NOTHING else alt(lit("}"), seq(further, rules.rule(rest)))
-    for name in reversed(names):
-        value = rules.goal(member_goal(rules.document, parts, name))
-        pair = seq(rules.text(name), layout.pad, lit(":"), layout.colon, value, layout.pad)
-        if name in required:
-            rest = rules.rule(rest)
-            first, rest = seq(pair, rest), seq(comma, pair, rest)
-        else:
-            rest = rules.rule(rest)
-            first = alt(seq(pair, rest), rules.rule(first))
-            rest = alt(seq(comma, pair, rest), rest)
-    return seq(lit("{"), layout.pad, first)
-
-
-def _says_additional(rules: Rules, parts: Parts) -> bool:
-    return any("additionalProperties" in schema for schema in dicts(rules.document, parts))
-
-
-def _closed(rules: Rules, parts: Parts) -> bool:
-    """Whether no property beside the declared ones may be written."""
-    if any(rules.document.schema(place) is False for place in extra_goal(rules.document, parts)):
-        return True
-    declared = any("properties" in schema for schema in dicts(rules.document, parts))
-    return rules.options.closed_objects and declared and not _says_additional(rules, parts)
-
-
-def _further(rules: Rules, parts: Parts, names: list[str]) -> Node:
-    """One property that is not declared; NOTHING if there can be none."""
-    if _closed(rules, parts):
+def object_(rules: Rules, branch: Branch) -> Node:
+    """The objects of ``branch``."""
+    least, most = sizes(branch, "object")
+    if most is not None and least > most:
         return NOTHING
-    layout = rules.layout
-    key = none_of(names, rules.style, rules.rule) if names else rules.any("string")
-    value = rules.goal(extra_goal(rules.document, parts))
-    return rules.rule(seq(key, layout.pad, lit(":"), layout.colon, value, layout.pad))
+    if not branch.about(Members, Member) and least == 0 and most is None:
+        return rules.any("object")
+    return _Object(rules, branch, least, most).node()
+
+
+@dataclass(slots=True)
+class _Object:
+    rules: Rules
+    branch: Branch
+    least: int
+    most: int | None
+    names: list[str] = field(default_factory=list)
+    required: set[str] = field(default_factory=set)
+    owed: list[Member] = field(default_factory=list)
+    closed: bool = False
+    _pairs: dict[tuple[str | None, Owed], Node] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        about: list[Members | Member] = self.branch.about(Members, Member)
+        self.names = list(dict.fromkeys(name for atom in about for name in _named_in(atom.keys)))
+        self.required = {atom.keys.name for atom in about if isinstance(atom, Member) and isinstance(atom.keys, Name)}
+        self.owed = [atom for atom in self.branch.about(Member) if not isinstance(atom.keys, Name)]
+        if len(self.owed) > OWED_MAX:
+            place = self.owed[0].place
+            raise self.rules.document.error(place, "too many conditions on some member of one object")
+        declared = any(not self.rules.impossible(a.goal) for a in self._members() if isinstance(a.keys, Name))
+        says = any(isinstance(a.keys, Except) for a in self._members())
+        self.closed = self.rules.options.closed_objects and declared and not says
+
+    def _members(self) -> list[Members]:
+        return self.branch.about(Members)
+
+    def goal_of(self, name: str, met: Owed) -> Goal:
+        """What the value of a member ``name`` satisfies, where it meets those owed."""
+        goal = dict.fromkeys(self.rules.overlap.member_goal(self.branch, name))
+        goal.update(dict.fromkeys(signed for i in met for signed in self.owed[i].goal))
+        return tuple(sorted(goal))
+
+    def node(self) -> Node:
+        rules = self.rules
+        further = self.pair(None, NONE) != NOTHING
+        if self.least <= len(self.required) and not self.owed:
+            self.least = 0
+        if self.most is not None and not further and len(self.names) <= self.most:
+            self.most = None
+        counting = self.least or self.most is not None
+        if not self.names and not self.owed and counting and further:
+            return self._only_further()
+        if rules.options.any_order and self.names and not self.owed and not counting:
+            return self._any_order(further)
+        return self._in_order(further)
+
+    def _only_further(self) -> Node:
+        """No name is declared: members are counted as the machine counts, however many."""
+        layout = self.rules.layout
+        pair = self.pair(None, NONE)
+        comma = seq(lit(","), layout.comma)
+        if self.most == 0:
+            return seq(lit("{"), layout.pad, lit("}"))
+        most = None if self.most is None else self.most - 1
+        more = EMPTY if most == 0 else Repeat(seq(comma, pair), max(self.least - 1, 0), most)
+        some = seq(pair, more, lit("}"))
+        return seq(lit("{"), layout.pad, some if self.least else alt(lit("}"), some))
+
+    def _any_order(self, further: bool) -> Node:
+        layout = self.rules.layout
+        comma = seq(lit(","), layout.comma)
+        named = [(name, self.pair(name, NONE)) for name in self.names]
+        if any(pair == NOTHING and name in self.required for name, pair in named):
+            return NOTHING
+        live = [(name, pair) for name, pair in named if pair != NOTHING]
+        items = tuple(pair for _, pair in live)
+        required = tuple(name in self.required for name, _ in live)
+        if not items:
+            return self._in_order(further)
+        if not further:
+            body: Node = Permutation(items, required, comma)
+            return seq(lit("{"), layout.pad, body, lit("}"))
+        extra = self.pair(None, NONE)
+        between = seq(comma, Repeat(seq(extra, comma)))
+        body = seq(Repeat(seq(extra, comma)), self._some(items, required, between), Repeat(seq(comma, extra)))
+        if any(required):
+            return seq(lit("{"), layout.pad, body, lit("}"))
+        only = seq(extra, Repeat(seq(comma, extra)))
+        return seq(lit("{"), layout.pad, alt(lit("}"), seq(only, lit("}")), seq(body, lit("}"))))
+
+    def _some(self, items: tuple[Node, ...], required: tuple[bool, ...], between: Node) -> Node:
+        """A permutation that is not empty: where nothing is required, one of the items is."""
+        if any(required):
+            return Permutation(items, required, between)
+        return self._first_of(items, between)
+
+    def _first_of(self, items: tuple[Node, ...], between: Node) -> Node:
+        from ..nodes import Negate
+
+        # Behind further members and a comma only a declared one may follow; an empty permutation would leave the
+        # comma or nothing before the bracket.
+        return seq(Negate(lit("}")), Negate(lit(",")), Permutation(items, (False,) * len(items), between))
+
+    def _in_order(self, further: bool) -> Node:
+        layout = self.rules.layout
+        comma = seq(lit(","), layout.comma)
+        cap = self.least if self.most is None else self.most
+        if cap * (len(self.names) + 1) > STATES_MAX:
+            raise LimitError(
+                "an object with so many declared properties cannot be counted that far",
+                bound="program_instructions",
+                limit=STATES_MAX,
+                size=cap * (len(self.names) + 1),
+            )
+        start = (0, 0, False, frozenset(range(len(self.owed))))
+        names = {start: self.rules.new_name()}
+        work = [start]
+
+        def ref(state: tuple[int, int, bool, Owed]) -> Node:
+            if state not in names:
+                names[state] = self.rules.new_name()
+                work.append(state)
+                if len(names) > STATES_MAX:
+                    raise LimitError("the object is too large", bound="program_instructions", limit=STATES_MAX)
+            return Ref(names[state])
+
+        while work:
+            state = work.pop()
+            index, count, written, owed = state
+            options: list[Node] = []
+            name = self.names[index] if index < len(self.names) else None
+            full = self.most is not None and count >= self.most
+            if not full and (name is not None or further):
+                after = (min(index + 1, len(self.names)), min(count + 1, cap), True)
+                for met in self._subsets(owed, name):
+                    pair = self.pair(name, met)
+                    if pair != NOTHING:
+                        options.append(seq(comma if written else EMPTY, pair, ref((*after, owed - met))))
+            if name is None:
+                if not owed and count >= self.least:
+                    options.append(lit("}"))
+            elif name not in self.required:
+                options.append(ref((index + 1, count, written, owed)))
+            self.rules.rules[names[state]] = alt(*options) if options else NOTHING
+        return seq(lit("{"), layout.pad, Ref(names[start]))
+
+    def _subsets(self, owed: Owed, name: str | None) -> list[Owed]:
+        """What of that owed one member may meet."""
+        able = [i for i in sorted(owed) if name is None or self.rules.values.has(self.owed[i].keys, name)]
+        return [frozenset(each) for size in range(len(able) + 1) for each in combinations(able, size)]
+
+    def pair(self, name: str | None, met: Owed) -> Node:
+        """One member, of this name or a further one, that meets those owed; NOTHING if there can be none."""
+        key = (name, met)
+        if key not in self._pairs:
+            made = self._further(met) if name is None else self._named(name, met)
+            self._pairs[key] = made if made == NOTHING else self.rules.rule(made)
+        return self._pairs[key]
+
+    def _named(self, name: str, met: Owed) -> Node:
+        goal = self.goal_of(name, met)
+        if self.rules.impossible(goal):
+            return NOTHING
+        return seq(self.rules.text(name), self._value(goal))
+
+    def _value(self, goal: Goal) -> Node:
+        layout = self.rules.layout
+        return seq(layout.pad, lit(":"), layout.colon, self.rules.goal(goal), layout.pad)
+
+    def _further(self, met: Owed) -> Node:
+        sets: list[Keys] = list(dict.fromkeys(a.keys for a in self._members() if not isinstance(a.keys, Name)))
+        sets += [self.owed[i].keys for i in met if self.owed[i].keys not in sets]
+        if all(_plain(keys) for keys in sets):
+            covering = [keys for keys in sets if _covers(keys)]
+            if any(self.owed[i].keys not in covering for i in met):
+                return NOTHING
+            goal = self._goal_in(covering, met)
+            if self.closed or self.rules.impossible(goal):
+                return NOTHING
+            return seq(self._other_key(), self._value(goal))
+        try:
+            return self._by_automaton(sets, met)
+        except TooLarge:
+            place = next(iter(self.branch.about(Member)), None)
+            raise LimitError(
+                "the patterns of an object's keys are too large together"
+                + (f" (at {self.rules.document.pointer(place.place)})" if place else ""),
+                bound="program_instructions",
+                limit=automata.STATES_MAX,
+            ) from None
+
+    def _other_key(self) -> Node:
+        """A key that is none of the declared ones; the same names give the same rules."""
+        if not self.names:
+            return self.rules.any("string")
+        key = ("none of", tuple(sorted(self.names)))
+        if key not in self.rules.shared:
+            self.rules.shared[key] = self.rules.rule(none_of(self.names, self.rules.style, self.rules.rule))
+        return self.rules.shared[key]
+
+    def _goal_in(self, sets: list[Keys], met: Owed) -> Goal:
+        goal = {signed for atom in self._members() if atom.keys in sets for signed in atom.goal}
+        return tuple(sorted(goal | {signed for i in met for signed in self.owed[i].goal}))
+
+    def _by_automaton(self, sets: list[Keys], met: Owed) -> Node:
+        """Keys are read by one automaton that knows, at their end, which sets they are in."""
+        rules = self.rules
+        parts = [automata.of_words(self.names), *(rules.languages.keys(keys) for keys in sets)]
+        edges, labels = automata.labelled(parts)
+        ends: dict[tuple[bool, ...], Node] = {}
+        for label in dict.fromkeys(labels):
+            inside = [keys for keys, yes in zip(sets, label[1:], strict=True) if yes]
+            goal = self._goal_in(inside, met)
+            owed = all(self.owed[i].keys in inside for i in met)
+            loose = self.closed and not inside
+            if label[0] or not owed or loose or rules.impossible(goal):
+                ends[label] = NOTHING
+            else:
+                ends[label] = rules.rule(seq(lit('"'), self._value(goal)))
+        if all(end == NOTHING for end in ends.values()):
+            return NOTHING
+        body = automaton(edges, lambda state: ends[labels[state]], rules.char, rules.rules, rules.new_name())
+        return seq(lit('"'), free_of(body, rules.style))
+
+
+def _named_in(keys: Keys) -> Iterator[str]:
+    """Every name that a set of keys mentions: the order keeps a place for each, so that the others are told apart."""
+    work = [keys]
+    while work:
+        at = work.pop()
+        if isinstance(at, Name):
+            yield at.name
+        elif isinstance(at, Except):
+            work.extend(reversed(at.sets))
+
+
+def _plain(keys: Keys) -> bool:
+    """Whether the set is made of names alone."""
+    if isinstance(keys, Except):
+        return all(map(_plain, keys.sets))
+    return isinstance(keys, Name)
+
+
+def _covers(keys: Keys) -> bool:
+    """Whether a plain set has the keys that are no declared name."""
+    return isinstance(keys, Except) and not any(map(_covers, keys.sets))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..json import JsonStyle, Whitespace
 
@@ -12,19 +14,25 @@ class SchemaOptions:
     """Choices of the writer.
 
     whitespace: as in :class:`~dragoman.grammar.json.JsonStyle`. closed_objects: an object that declares ``properties``
-    and says nothing of ``additionalProperties`` has no others (JSON Schema itself says: any). string_max: characters of
-    a string without ``maxLength``. number_digits, fraction_digits: digits before and after the point where no bound
-    says otherwise. banned: texts that no string value or key may hold as written (in constants they are escaped).
-    escapes: whether ``\\uXXXX`` may be written for printable characters; without it a string has one spelling.
+    and says nothing of ``additionalProperties`` has no others (JSON Schema itself says: any). any_order: properties in
+    any order, not in the declared one. string_max: characters of a string without ``maxLength``. number_digits,
+    fraction_digits: digits before and after the point where no bound says otherwise. banned: texts that no string value
+    or key may hold as written (in constants they are escaped). escapes: whether ``\\uXXXX`` may be written for printable
+    characters; without it, and in strings with a pattern or format, a string has one spelling.
+    remotes: documents that references may lead to, by URI. lenient: keywords that cannot be enforced are left out, with
+    a warning for the caller, instead of refused.
     """
 
     whitespace: Whitespace = "bounded"
     closed_objects: bool = False
+    any_order: bool = False
     string_max: int | None = None
     number_digits: int = 15
     fraction_digits: int = 15
     banned: tuple[bytes, ...] = ()
     escapes: bool = False
+    remotes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    lenient: bool = False
 
     @property
     def style(self) -> JsonStyle:

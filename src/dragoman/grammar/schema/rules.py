@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...errors import LimitError
 from ...limits import Limits
-from ..json import JsonStyle, Layout, json_layout, json_text
-from ..nodes import Literal, Node, Ref
+from ..json import JsonStyle, Layout, Ranges, json_class, json_layout, json_text
+from ..nodes import NOTHING, Literal, Node, Ref, alt
+from .atoms import Goal
 from .document import Document
-from .goals import Goal, asserts_nothing
+from .expand import Expander
+from .languages import Languages
 from .options import SchemaOptions
+from .overlap import Overlap, tell_apart
+from .values import Values
 
 
 @dataclass(slots=True)
@@ -23,10 +29,22 @@ class Rules:
     json: str  # the prefix of the rules for any JSON
     options: SchemaOptions
     limits: Limits
+    expander: Expander = field(init=False)
+    languages: Languages = field(init=False)
+    values: Values = field(init=False)
+    overlap: Overlap = field(init=False)
     rules: dict[str, Node] = field(default_factory=dict)
     queue: deque[tuple[str, Goal]] = field(default_factory=deque)
-    _goals: dict[frozenset[int], Ref] = field(default_factory=dict)
+    shared: dict[object, Node] = field(default_factory=dict)
+    _goals: dict[Goal, Ref] = field(default_factory=dict)
+    _chars: dict[Ranges, Node] = field(default_factory=dict)
     _count: int = 0
+
+    def __post_init__(self) -> None:
+        self.expander = Expander(self.document, self.limits, tell_apart)
+        self.languages = Languages(self.expander)
+        self.values = Values(self.expander, self.languages)
+        self.overlap = Overlap(self.values)
 
     @property
     def style(self) -> JsonStyle:
@@ -41,31 +59,84 @@ class Rules:
         return Ref(f"{self.json}.{kind}")
 
     def goal(self, goal: Goal) -> Ref:
-        """A value for which all schemas of ``goal`` hold."""
-        goal = tuple(place for place in dict.fromkeys(goal) if not asserts_nothing(self.document, place))
+        """A value that satisfies ``goal``."""
+        goal = tuple(sorted({signed for signed in goal if not self.expander.holds_always((signed,))}))
         if not goal:
             return self.any()
-        key = frozenset(goal)
-        if key not in self._goals:
-            self._goals[key] = Ref(self._new_name())
-            self.queue.append((self._goals[key].name, goal))
-        return self._goals[key]
+        if goal not in self._goals:
+            self._goals[goal] = Ref(self.new_name())
+            self.queue.append((self._goals[goal].name, goal))
+        return self._goals[goal]
+
+    def impossible(self, goal: Goal) -> bool:
+        """True: no value satisfies ``goal``. False says nothing."""
+        return not self.expander.branches(tuple(sorted(set(goal))))
 
     def rule(self, node: Node) -> Node:
-        """``node`` under a name, so that it can be used in many places; what is small already stays as it is."""
+        """``node`` under a name, the same for equal nodes; what is small already stays as it is."""
         if isinstance(node, (Ref, Literal)):
             return node
-        name = self._new_name()
-        self.rules[name] = node
-        return Ref(name)
+        known = self.shared.get(node)
+        if known is None:
+            name = self.new_name()
+            self.rules[name] = node
+            known = self.shared[node] = Ref(name)
+        return known
+
+    def char(self, ranges: Ranges) -> Node:
+        """One character of a string, as JSON writes it; what lies beyond plain ASCII is written once for all."""
+        known = self._chars.get(ranges)
+        if known is None:
+            plain = tuple((max(low, 0x20), min(high, 0x7F)) for low, high in ranges if low <= 0x7F and high >= 0x20)
+            plain = tuple(r for low, high in plain for r in _without_escaped(low, high))
+            wide = tuple(r for low, high in ranges for r in _beyond(low, high))
+            options = [json_class(part, self.style) for part in (plain, wide) if part]
+            if len(options) == 2 or len(wide) > 8:
+                options[-1] = self.rule(options[-1])
+            known = self._chars[ranges] = alt(*options) if options else NOTHING
+        return known
 
     def text(self, text: str) -> Literal:
         """A constant string or key as written."""
         return Literal(json_text(text, self.options.banned).encode())
 
-    def _new_name(self) -> str:
+    def constant(self, value: Any) -> str:
+        """A listed value as text, spelled as the options say. ValueError for what no JSON can say."""
+        comma, colon = (",", ":") if self.options.whitespace == "compact" else (", ", ": ")
+        try:
+            return _written(value, comma, colon, self.options.banned)
+        except RecursionError:
+            limit = self.limits.schema_nodes
+            raise LimitError("a listed value is nested too deep", bound="schema_nodes", limit=limit) from None
+
+    def new_name(self) -> str:
         self._count += 1
         limit = self.limits.program_instructions
         if self._count > limit:
             raise LimitError("the schema is too large", bound="program_instructions", limit=limit)
         return f"{self.name}.{self._count}"
+
+
+def _without_escaped(low: int, high: int) -> list[tuple[int, int]]:
+    """A range of printable ASCII without the quote and the backslash."""
+    parts = [(low, min(high, 0x21)), (max(low, 0x23), min(high, 0x5B)), (max(low, 0x5D), high)]
+    return [(a, b) for a, b in parts if a <= b]
+
+
+def _beyond(low: int, high: int) -> list[tuple[int, int]]:
+    """What of a range is written with an escape or in several bytes."""
+    parts = [(low, min(high, 0x1F)), (max(low, 0x22), min(high, 0x22)), (max(low, 0x5C), min(high, 0x5C))]
+    return [(a, b) for a, b in (*parts, (max(low, 0x80), high)) if a <= b]
+
+
+def _written(value: Any, comma: str, colon: str, banned: tuple[bytes, ...]) -> str:
+    if isinstance(value, str):
+        return json_text(value, banned)
+    if isinstance(value, list):
+        return f"[{comma.join(_written(item, comma, colon, banned) for item in value)}]"
+    if isinstance(value, dict):
+        pairs = (json_text(key, banned) + colon + _written(item, comma, colon, banned) for key, item in value.items())
+        return "{" + comma.join(pairs) + "}"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return json.dumps(value, allow_nan=False)

@@ -1,12 +1,13 @@
-"""Strings that are listed, and strings that are none of a list: prefix trees over characters."""
+"""Texts that are listed and texts that are none of a list, as prefix trees over characters; automata as rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ..json import JsonStyle, free_of, json_char, json_text
-from ..nodes import EMPTY, Choice, Literal, Node, Repeat, alt, lit, seq
+from ..automata import Dfa, Edges
+from ..json import JsonStyle, Ranges, free_of, json_char, json_text, subtract
+from ..nodes import EMPTY, NOTHING, Choice, Literal, Node, Ref, Repeat, alt, lit, seq
 
 # Below this many texts a flat choice is smaller and easier to read than a tree.
 FLAT = 24
@@ -69,6 +70,7 @@ def none_of(names: Iterable[str], style: JsonStyle, new_rule: Callable[[Node], N
     banned = {text.decode("utf-8", "replace") for text in style.banned}
     char = json_char(style)
     rest = new_rule(seq(Repeat(char, 0, style.string_max), lit('"')))
+    wide = new_rule(json_char(style, without=[chr(c) for c in range(0x20, 0x7F) if chr(c) not in '"\\']))
     children: list[dict[str, int]] = [{}]  # state -> character -> state
     ends: set[int] = set()
     for name in dict.fromkeys(names):
@@ -83,8 +85,64 @@ def none_of(names: Iterable[str], style: JsonStyle, new_rule: Callable[[Node], N
     for state in range(len(children) - 1, -1, -1):  # states are numbered after their parents
         letters = [letter for letter in children[state] if letter not in banned]
         options: list[Node] = [seq(lit(json_text(c)[1:-1]), nodes.pop(children[state][c])) for c in letters]
-        options.append(seq(json_char(style, without=children[state]), rest))
+        options.append(seq(_other(style, children[state], wide), rest))
         if state not in ends:
             options.append(lit('"'))
         nodes[state] = new_rule(alt(*options))
     return seq(lit('"'), free_of(nodes[0], style))
+
+
+def _other(style: JsonStyle, letters: Iterable[str], wide: Node) -> Node:
+    """A character that is none of the letters; what is not printable ASCII is written once, as ``wide``."""
+    if any(not " " <= letter <= "~" or letter in '"\\' for letter in letters):
+        return json_char(style, without=letters)
+    banned = [text.decode("utf-8", "replace") for text in style.banned]
+    plain = subtract(((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E)), [*letters, *(b for b in banned if len(b) == 1)])
+    return alt(plain, wide)
+
+
+def automaton(
+    edges: tuple[Edges, ...],
+    close: Callable[[int], Node],
+    char: Callable[[Ranges], Node],
+    rules: dict[str, Node],
+    name: str,
+) -> Node:
+    """The body of a JSON string as rules ``name`` and a number, one for each state; ``close`` ends it where it may."""
+    for state, row in enumerate(edges):
+        behind: dict[int, list[tuple[int, int]]] = {}
+        for low, high, target in row:
+            behind.setdefault(target, []).append((low, high))
+        options = [seq(char(tuple(ranges)), Ref(f"{name}.{target}")) for target, ranges in behind.items()]
+        end = close(state)
+        if end != NOTHING:
+            options.append(end)
+        rules[f"{name}.{state}"] = alt(*options) if options else NOTHING
+    return Ref(f"{name}.0")
+
+
+def as_repeat(dfa: Dfa) -> tuple[tuple[tuple[int, int], ...], int, int | None] | None:
+    """Where all texts are repeats of one class, of every length from a least to a most: that class and the lengths."""
+    ranges: tuple[tuple[int, int], ...] | None = None
+    for row in dfa.edges:
+        here = tuple((low, high) for low, high, _ in row)
+        if not row:
+            continue
+        if len({target for _, _, target in row}) > 1 or here != (ranges or here):
+            return None
+        ranges = here
+    least, most = dfa.lengths()
+    states = len(dfa.edges)
+    if ranges is None:
+        return None
+    # One way through: state n is behind n characters; the last may lead to itself. It may end from ``least`` on.
+    loops = any(target == state for state, row in enumerate(dfa.edges) for _, _, target in row)
+    if len(dfa.accepting) != states - least or (most is None) != loops:
+        return None
+    order, at = [0], 0
+    while dfa.edges[at] and dfa.edges[at][0][2] not in order:
+        at = dfa.edges[at][0][2]
+        order.append(at)
+    if not all(state in dfa.accepting for state in order[least:]):
+        return None
+    return ranges, least, most

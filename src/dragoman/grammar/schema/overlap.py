@@ -1,0 +1,108 @@
+"""Can two schemas share a value? Only a proof counts: "no" here lets a oneOf be written without denying the others."""
+
+from __future__ import annotations
+
+from ..automata import TooLarge
+from .atoms import Branch, Goal, Items, Member, Members, Name, Range, Size, Text
+from .expand import Expander
+from .keywords import FRACTION, INTEGER
+from .languages import Languages
+from .values import Values
+
+# Discriminators sit at most this deep below the alternatives: {"kind": {"type": {"const": ...}}}.
+DEPTH = 4
+
+
+class Overlap:
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.expander = values.expander
+
+    def pairs_apart(self, places: tuple[int, ...], kinds: frozenset[str]) -> frozenset[tuple[int, int]]:
+        """The pairs (by index, ascending) of the schemas at ``places`` that share no value of these kinds."""
+        branches = [self.expander.branches((place,)) for place in places]
+        return frozenset(
+            (i, j)
+            for j in range(len(places))
+            for i in range(j)
+            if not any(self._meet(a, b, kinds) for a in branches[i] for b in branches[j])
+        )
+
+    def _meet(self, a: Branch, b: Branch, kinds: frozenset[str]) -> bool:
+        both = a.kinds & b.kinds & kinds
+        return bool(both) and self.possible(Branch(both, tuple(dict.fromkeys((*a.atoms, *b.atoms)))), DEPTH)
+
+    def possible(self, branch: Branch, depth: int) -> bool:
+        """False: the branch has no value. True says nothing."""
+        listed = self.values.enumerated(branch)
+        if listed is not None:
+            return bool(listed)
+        return any(self._kind_possible(branch, kind, depth) for kind in branch.kinds)
+
+    def _kind_possible(self, branch: Branch, kind: str, depth: int) -> bool:
+        if kind in (INTEGER, FRACTION):
+            return _numbers_possible(branch)
+        least, most = sizes(branch, kind)
+        if most is not None and least > most:
+            return False
+        if kind == "string":
+            return self._string_possible(branch)
+        if depth == 0:
+            return True
+        if kind == "array":
+            return all(self._goal_possible(item_goal(branch, index), depth) for index in range(min(least, 8)))
+        if kind == "object":
+            needed = dict.fromkeys(m.keys.name for m in branch.about(Member) if isinstance(m.keys, Name))
+            return all(self._goal_possible(self.member_goal(branch, name), depth) for name in needed)
+        return True
+
+    def _string_possible(self, branch: Branch) -> bool:
+        if not branch.about(Text):
+            return True
+        try:
+            return not self.values.languages.of_branch(branch).empty
+        except TooLarge:
+            return True
+
+    def _goal_possible(self, goal: Goal, depth: int) -> bool:
+        return any(self.possible(branch, depth - 1) for branch in self.expander.branches(goal))
+
+    def member_goal(self, branch: Branch, name: str) -> Goal:
+        """What the value of a member ``name`` satisfies that is known to be there."""
+        goal: dict[int, None] = {}
+        for atom in branch.about(Members, Member):
+            single = isinstance(atom, Member)
+            if (atom.keys == Name(name)) if single else self.values.has(atom.keys, name):
+                goal.update(dict.fromkeys(atom.goal))
+        return tuple(sorted(goal))
+
+
+def item_goal(branch: Branch, index: int | None) -> Goal:
+    """What the item at ``index`` satisfies; None: the items behind all that are told apart."""
+    goal: dict[int, None] = {}
+    for items in branch.about(Items):
+        if (items.stop is None and (index is None or index >= items.start)) or (index is not None and items.stop is not None and items.start <= index < items.stop):
+            goal.update(dict.fromkeys(items.goal))
+    return tuple(sorted(goal))
+
+
+def sizes(branch: Branch, kind: str) -> tuple[int, int | None]:
+    """The bounds of a length, all atoms together."""
+    found = [size for size in branch.about(Size) if size.kind == kind]
+    most = [size.most for size in found if size.most is not None]
+    return max((size.least for size in found), default=0), min(most, default=None)
+
+
+def _numbers_possible(branch: Branch) -> bool:
+    lows = [bound.low for bound in branch.about(Range) if bound.low is not None]
+    highs = [bound.high for bound in branch.about(Range) if bound.high is not None]
+    if not lows or not highs:
+        return True
+    low = max(lows, key=lambda bound: (bound[0], bound[1]))
+    high = min(highs, key=lambda bound: (bound[0], not bound[1]))
+    return low[0] < high[0] or (low[0] == high[0] and not low[1] and not high[1])
+
+
+def tell_apart(expander: Expander, places: tuple[int, ...], kinds: frozenset[str]) -> frozenset[tuple[int, int]]:
+    """See :class:`~dragoman.grammar.schema.expand.Expander`."""
+    return Overlap(Values(expander, Languages(expander))).pairs_apart(places, kinds)
