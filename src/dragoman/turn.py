@@ -15,8 +15,12 @@ from dragoman.dialect.request import DialectRequest
 from dragoman.engine import GrammarSpec, Trigger
 from dragoman.errors import StateError, UsageError
 from dragoman.events import Event
+from dragoman.grammar.ebnf import to_ebnf
 from dragoman.grammar.gbnf import to_gbnf
+from dragoman.grammar.lark import to_lark
 from dragoman.grammar.machine import State
+from dragoman.grammar.nodes import Grammar
+from dragoman.grammar.rest import behind
 from dragoman.prompt import Prompt
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import ControlToken, Item, Reader
@@ -52,7 +56,20 @@ class TurnGrammar:
 
     def to_gbnf(self) -> str:
         """The grammar in llama.cpp's notation. Lazy: from the trigger on. Raises: SchemaError."""
-        return to_gbnf(self._format.lazy_grammar(self._request) if self.lazy else self._format.writer(self._request))
+        return to_gbnf(self._format.lazy_grammar(self._request) if self.lazy else self._from_first_token())
+
+    def to_lark(self) -> str:
+        """The grammar from the first token on in llguidance's notation. Raises: SchemaError."""
+        vocab = self._format.vocab
+        return to_lark(self._from_first_token(vocab), None if vocab is None else vocab.controls)
+
+    def to_ebnf(self) -> str:
+        """The grammar from the first token on in xgrammar's EBNF. Raises: SchemaError."""
+        return to_ebnf(self._from_first_token())
+
+    def _from_first_token(self, vocab: Vocabulary | None = None) -> Grammar:
+        """What may be written behind the prompt."""
+        return behind(self._format.writer(self._request, vocab), self._request.prefix.encode())
 
     def spec(self) -> GrammarSpec | None:
         """The same as an engine takes it, None where nothing is constrained."""

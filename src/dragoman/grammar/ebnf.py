@@ -39,10 +39,10 @@ class _EbnfPrinter(Printer):
 
 
 def _char(point: int, special: str) -> str:
-    """One character between quotes or brackets; all but plain ASCII by its number."""
+    """One character between quotes or brackets. Never ``\\x``: it takes as many hexadecimal digits as follow."""
     char = chr(point)
-    if 0x20 <= point < 0x7F and char not in special:
+    if char in special:
+        return "\\" + char
+    if 0x20 <= point < 0x7F:
         return char
-    if point < 0x100:
-        return f"\\x{point:02X}"
     return f"\\u{point:04X}" if point < 0x10000 else f"\\U{point:08X}"

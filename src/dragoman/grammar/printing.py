@@ -32,10 +32,14 @@ class Printer:
     def control(self, text: str) -> str:
         return self.literal(text)
 
-    def _sequence(self, node: Node) -> str:
-        return " ".join(map(self._atom, node.items)) if isinstance(node, Sequence) else self._atom(node)
+    def unit(self, node: Node) -> str:
+        """An item that a sign may stand behind."""
+        return self.atom(node)
 
-    def _atom(self, node: Node) -> str:
+    def _sequence(self, node: Node) -> str:
+        return " ".join(map(self.atom, node.items)) if isinstance(node, Sequence) else self.atom(node)
+
+    def atom(self, node: Node) -> str:
         match node:
             case Literal(data):
                 return self.literal(self.grammar.characters(data))
@@ -48,7 +52,7 @@ class Printer:
             case Ref(name):
                 return self.grammar.name(name)
             case Repeat(item, least, most):
-                inner = f"({self._atom(item)})" if isinstance(item, Repeat) else self._atom(item)
+                inner = f"({self.atom(item)})" if isinstance(item, Repeat) else self.unit(item)
                 return inner + _sign(least, most)
             case Choice(items) if EMPTY in items:
                 rest = Choice(tuple(item for item in items if item != EMPTY))
@@ -56,7 +60,7 @@ class Printer:
                     return self.literal("")
                 only = rest.items[0]
                 single = len(rest.items) == 1 and isinstance(only, (Literal, Class, AnyChar, Ref)) and only != EMPTY
-                return f"{self._atom(only) if single else f'({self.body(rest)})'}?"
+                return f"{self.unit(only) if single else f'({self.body(rest)})'}?"
         return f"({self.body(node)})"
 
 
