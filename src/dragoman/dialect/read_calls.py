@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from string import ascii_letters, digits
 
+from dragoman.dialect.channels import SPEAKERS, header_text
 from dragoman.dialect.markers import (
     GAP,
     SPACE,
@@ -56,9 +57,16 @@ class CallReader:
     """The call rules of one request. ``openings`` is what the rules around it try wherever a call may begin."""
 
     def __init__(
-        self, tools: ToolProfile, request: DialectRequest, controls: frozenset[str], *, prefix: str = ""
+        self,
+        tools: ToolProfile,
+        request: DialectRequest,
+        controls: frozenset[str],
+        *,
+        prefix: str = "",
+        header_tags: tuple[str, ...] = (),
     ) -> None:
         self.tools = tools
+        self.header_tags = header_tags
         self.request = request
         self.controls = controls
         self.shape = call_shape(tools)
@@ -81,9 +89,18 @@ class CallReader:
             ways.append(seq(opt(alt(*around)), section) if around else section)
         if self.shape.opening.text:
             ways.append(seq(layout_before(self.shape.opening.before), self._ref("call")))
+        if self._named_before():
+            ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
         if self.shape.bare:
             ways.append(seq(opt(alt(*around)), self._ref("call")))
         return alt(*ways, *self._empty_blocks())
+
+    def _named_before(self) -> bool:
+        """True: the name stands in front of the opener of a call that is one JSON object."""
+        return Slot.OBJECT in self.tools.call and self.tools.call[0] is Slot.NAME
+
+    def _name_before(self) -> Node:
+        return _IDENTIFIER if self.request.undeclared == "call" else alt(*map(lit, self.names))
 
     def _ref(self, rule: str) -> Ref:
         return Ref(self.prefix + rule)
@@ -129,7 +146,8 @@ class CallReader:
         between = [marker(separator, self.controls)] if separator else []
         if self.tools.array or self.shape.bare:
             between += [lit(text) for text in (",", ";") if text != separator]
-        again = seq(GAP, opt(seq(alt(*between), GAP)) if between else EMPTY, self._ref("call"))
+        named = opt(seq(self._name_before(), GAP)) if self._named_before() else EMPTY
+        again = seq(GAP, opt(seq(alt(*between), GAP)) if between else EMPTY, named, self._ref("call"))
         ways = [again]
         if self.shape.section:
             ways.insert(0, seq(GAP, self._section(), self._ref("call")))
@@ -181,7 +199,9 @@ class CallReader:
         if self.shape.opening.after or (before and not isinstance(head[0], Slot)):
             before.insert(0, GAP)
         delimiter = delimiter_after(head, at)
-        rest = [self._piece(head, i) for i in range(at + 2, len(head))]
+        rest = [self._piece(head, i) for i in range(at + 2 if delimiter else at + 1, len(head))]
+        if Slot.HEADER in head:
+            rest.append(Commit("body"))  # the end of a header settles whose it is
         ways = [
             seq(Tag("name", name), self._name_end(delimiter, seq(*rest, self._arguments(tool))))
             for name, tool in self._names(delimiter)
@@ -191,6 +211,8 @@ class CallReader:
     def _names(self, delimiter: Marker) -> list[tuple[Node, str | None]]:
         """Ways to read a name, each with the tool it tells."""
         excluded = name_ends(self.tools, self.shape, delimiter)
+        if Slot.HEADER in self.shape.head:
+            return [(other_than(SPEAKERS, SPACES + "<"), None)]
         declared: list[tuple[Node, str | None]] = [(lit(name), name) for name in self.names]
         if self.shape.bare:
             return declared if self.request.undeclared != "call" else [(_IDENTIFIER, None)]
@@ -215,6 +237,8 @@ class CallReader:
             return seq(GAP, loose(piece.text, self.controls), GAP if piece.after else EMPTY) if piece.text else GAP
         if piece is Slot.INDEX:
             return Repeat(DIGIT, min=1)
+        if piece is Slot.HEADER:
+            return header_text(self.header_tags, self.controls)
         ends = SPACES + delimiter_after(pieces, at).text[:1]
         if ends == SPACES:
             ends += "{" + "".join(word[0] for word in self.shape.closing[:1])

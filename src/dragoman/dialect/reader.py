@@ -57,7 +57,7 @@ def reader_rules(
     rules["interrupt"] = alt(*calls, Ref("stop"))
     wrappers = [*_wrappers(profile, controls), *_later_reasoning(profile, request, controls), Ref("interrupt")]
     spoken = request.read_reasoning and bool(profile.reasoning.close.text)
-    wrappers += text_headers(profile, controls, reasoning=spoken)
+    wrappers += text_headers(profile, controls, reasoning=spoken, calls=request.reads_calls)
     rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
     if isinstance(request.answer, JsonAnswer):
         rules["answer"] = _fenced(rules)

@@ -33,6 +33,8 @@ def call_shape(tools: ToolProfile) -> CallShape:
     """Take a tool format apart."""
     pieces = tools.call
     body = next((i for i, piece in enumerate(pieces) if piece in (Slot.OBJECT, Slot.ARGS)), len(pieces))
+    if Slot.OBJECT in pieces and pieces[0] is Slot.NAME:
+        pieces, body = pieces[1:], body - 1  # the object tells the name too: this one says nothing new
     first = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
     head = pieces[1:body] if first else pieces[:body]
     tail = pieces[body + 1 :]

@@ -6,6 +6,7 @@ calls are written as the history renders them; the language ends where the turn 
 
 from __future__ import annotations
 
+from dragoman.dialect.channels import inner_tags
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
 from dragoman.dialect.reader import empty_blocks, read_as_reasoning, repeated_headers
@@ -118,7 +119,7 @@ class _Writer:
 
 def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
     """The texts that free text may not hold: openers of calls and of reasoning, its close, wrappers, stops."""
-    texts: list[str] = list(all_stops(profile))
+    texts: list[str] = [*all_stops(profile), *inner_tags(profile)]
     reasoning = read_as_reasoning(profile, request)
     if request.read_reasoning or reasoning is profile.reasoning:
         texts += [words(part.text)[0] for part in (reasoning.open, reasoning.close) if part.text]
