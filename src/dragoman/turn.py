@@ -6,12 +6,13 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.chat import Delta, Message
 from dragoman.constraint.constraint import Constraint
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.write_calls import CALL_RULE
 from dragoman.engine import GrammarSpec, Trigger
 from dragoman.errors import StateError, UsageError
 from dragoman.events import Event
@@ -21,6 +22,7 @@ from dragoman.grammar.lark import to_lark
 from dragoman.grammar.machine import State
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.rest import behind
+from dragoman.grammar.structural_tag import to_structural_tag
 from dragoman.prompt import Prompt
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import ControlToken, Item, Reader
@@ -66,6 +68,10 @@ class TurnGrammar:
     def to_ebnf(self) -> str:
         """The grammar from the first token on in xgrammar's EBNF. Raises: SchemaError."""
         return to_ebnf(self._from_first_token())
+
+    def to_structural_tag(self) -> dict[str, Any]:
+        """The grammar from the first token on as a structural tag of xgrammar. Raises: SchemaError."""
+        return to_structural_tag(self._from_first_token(), CALL_RULE)
 
     def _from_first_token(self, vocab: Vocabulary | None = None) -> Grammar:
         """What may be written behind the prompt."""

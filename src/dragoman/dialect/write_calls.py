@@ -17,6 +17,8 @@ from dragoman.template.profile import JsonShape, Marker, Piece, Slot, ToolProfil
 _ALPHANUMERIC = Class(((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)))
 # Ids where the template demands no length: as long as the ids that are made up where the model writes none.
 _ID_LENGTH = 9
+# The rule that writes one call.
+CALL_RULE = "write.call"
 _INDEX_DIGITS = 4
 
 
