@@ -219,6 +219,12 @@ class _Prover:
             return Claim(Status.NOT_EXPRESSIBLE, "the template has no form for reasoning")
         if facts.mode is ReasoningMode.UNKNOWN:
             return Claim(Status.INFERRED, "the template reads reasoning, but no form of it was found")
+        if facts.message_key is None and facts.inline and facts.rendered_last:
+            inline = [
+                (Said(facts.open.written + thought + facts.close.written + text), Message(text, thought))
+                for text, thought in zip(_TEXTS, _THOUGHTS, strict=False)
+            ]
+            return self._judge(inline, self.plain, Status.INFERRED)
         if facts.message_key is None:
             return Claim(Status.INFERRED, "the history renders no reasoning")
         key = facts.message_key
