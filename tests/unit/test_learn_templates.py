@@ -223,9 +223,15 @@ def test_what_cannot_be_told_is_a_failure_with_its_reason() -> None:
 {{ '<' + k + '>' + (v | string) + '</' + k + ' ends>' }}{% endfor %}{{ '</kul>' }}{% endfor %}"""
     profile = profile_of(own.wrap(own.CONTENT + nested))
     assert (profile.tools, profile.failure) == (None, "the end of an argument repeats its key in another form")
-    by_id = "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.id + '|' + (c.function.arguments | tojson) }}{% endfor %}"
-    profile = profile_of(own.wrap(own.CONTENT + by_id))
+    cut = "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.id[-9:] + '|' + (c.function.arguments | tojson) }}{% endfor %}"
+    profile = profile_of(own.wrap(own.CONTENT + cut))
     assert (profile.tools, profile.failure) == (None, "the tool's name is not written")
+
+
+def test_a_name_that_only_the_id_tells() -> None:
+    by_id = "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.id + '|' + (c.function.arguments | tojson) }}{% endfor %}"
+    tools = tools_of(own.wrap(own.CONTENT + by_id))
+    assert written(tools) == ("", "'<kul>functions.' NAME ':' INDEX '|' ARGS", "", "")
 
 
 def test_no_sentinel_is_left_in_a_profile() -> None:

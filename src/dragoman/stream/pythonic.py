@@ -16,6 +16,7 @@ _WORD_REST: Final = re.compile(r"[A-Za-z_0-9]*")
 _INSIDE: Final = re.compile(r"(?P<run>[^'\"\\\x00-\x1f]+)|(?P<escape>\\[^xU])|(?P<other>.)", re.DOTALL)
 _LONG_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
 _UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]{0,1}|U[0-9a-fA-F]{0,7})?\Z")
+_JSON_ESCAPES: Final = '"\\/bfnrtu'
 # Escapes that JSON does not know, of one character.
 _ESCAPES: Final = {"\\'": "'", "\\a": "\\u0007", "\\v": "\\u000b", "\\0": "\\u0000", "\\\n": ""}
 
@@ -81,7 +82,9 @@ class PythonToJson:
         assert match is not None
         piece = match[0]
         if match["escape"]:
-            out.append(_ESCAPES.get(piece, piece))
+            # Python takes a backslash that escapes nothing for a backslash.
+            known = piece in _ESCAPES or piece[1] in _JSON_ESCAPES
+            out.append(_ESCAPES.get(piece, piece) if known else "\\\\" + escaped(piece[1]))
         elif piece == "\\":
             if not final and _UNFINISHED.match(text, at):
                 return at

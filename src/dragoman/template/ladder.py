@@ -9,7 +9,7 @@ from typing import Any
 
 from dragoman.template.probe import Prober, Rung, Said
 from dragoman.template.sentinels import FIRST
-from dragoman.template.written import flaws, read_calls
+from dragoman.template.written import UNNAMED, flaws, read_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,21 @@ def rungs() -> Iterator[Rung]:
 
 def climb(prober: Prober, most: int = 96, variables: tuple[tuple[str, Any], ...] = ()) -> Climb:
     """The first rung that renders a call without a flaw, else the one with the least flaw."""
+    found = _climb(prober, most, variables, named_ids=False)
+    if found.flaw != UNNAMED:
+        return found
+    named = _climb(prober, most, variables, named_ids=True)
+    return named if named.rung is not None and named.flaw is None else found
+
+
+def _climb(prober: Prober, most: int, variables: tuple[tuple[str, Any], ...], *, named_ids: bool) -> Climb:
     flawed: tuple[Rung, str] | None = None
     rendered = tried = 0
     for rung in itertools.islice(rungs(), most):
         if flawed is not None and rung.tail != "none":
             continue  # what a tool result repeats of its call would pass for the call
         tried += 1
-        rung = replace(rung, variables=variables)
+        rung = replace(rung, variables=variables, named_ids=named_ids)
         text = prober.after_user(Said(calls=FIRST.calls[:1]), rung)
         if text is None:
             continue

@@ -13,6 +13,9 @@ from dragoman.template.sentinels import FIRST, ProbeCall, Sentinels, tools_of
 
 # The "key" of reasoning that is given as a part of the content, of type thinking.
 THINKING_PART = "content.thinking"
+# The id of a call from which its name can be told. No template shows this form: it is what models write that are
+# trained on histories in which the id is all that is written of a name.
+NAMED_ID = "functions.{}:{}"
 
 Content = Literal["empty", "null", "absent", "text"]
 Tail = Literal["none", "result", "result_user", "user"]
@@ -46,6 +49,7 @@ class Rung:
     system: bool = False
     tools: bool = True
     typed: bool = False  # content as a list of parts
+    named_ids: bool = False  # ids hold the tool's name and the call's number, for templates that write the id alone
     variables: tuple[tuple[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,9 +130,9 @@ def conversation(said: Said | None, rung: Rung, words: Sentinels, tail: Tail) ->
         return messages
     messages.append(_assistant(said, rung, words))
     if said.calls and tail in ("result", "result_user"):
-        for call in said.calls:
+        for number, call in enumerate(said.calls):
             result = _message("tool", words.result, rung)
-            messages.append({**result, "tool_call_id": call.id, "name": call.name})
+            messages.append({**result, "tool_call_id": _id(call, number, rung), "name": call.name})
     if tail == "result_user" and said.calls:
         messages.append(_message("assistant", words.content, rung))
     if tail in ("user", "result_user"):
@@ -158,13 +162,18 @@ def _assistant(said: Said, rung: Rung, words: Sentinels) -> dict[str, Any]:
         else:
             message[key] = text
     if said.calls:
-        message["tool_calls"] = [_call(call, rung) for call in said.calls]
+        message["tool_calls"] = [_call(call, number, rung) for number, call in enumerate(said.calls)]
     return message
 
 
-def _call(call: ProbeCall, rung: Rung) -> dict[str, Any]:
+def _id(call: ProbeCall, number: int, rung: Rung) -> str:
+    return NAMED_ID.format(call.name, number) if rung.named_ids else call.id
+
+
+def _call(call: ProbeCall, number: int, rung: Rung) -> dict[str, Any]:
     arguments: Any = call.args if rung.arguments == "object" else json.dumps(call.args)
-    return {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": arguments}
+    return {"type": "function", "id": _id(call, number, rung), "function": function}
 
 
 def with_variables(rung: Rung, **variables: Any) -> Rung:

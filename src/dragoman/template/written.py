@@ -9,6 +9,9 @@ from dragoman.template.json_object import Found, find_json
 from dragoman.template.profile import JsonShape, Slot
 from dragoman.template.sentinels import ProbeCall
 
+# The flaw of a call of which only the id stands in the history.
+UNNAMED = "the tool's name is not written"
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -85,7 +88,7 @@ def _read_call(text: str, start: int, limit: int, call: ProbeCall) -> CallText |
     marks.sort(key=lambda mark: mark.start)
     slots = [mark.slot for mark in marks]
     if Slot.NAME not in slots and Slot.OBJECT not in slots:
-        return None if Slot.ID not in slots else CallText(tuple(marks), flaw="the tool's name is not written")
+        return None if Slot.ID not in slots else CallText(tuple(marks), flaw=UNNAMED)
     return CallText(tuple(marks), found.shape if found else None, _flaw(part, marks, found, call))
 
 
