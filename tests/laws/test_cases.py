@@ -19,13 +19,7 @@ Row = dict[str, Any]
 FILES = ("turns_llamacpp.jsonl", "turns_engines.jsonl")
 # Rows that read as expected; only ever raised. Of turns_engines the well-formed ones: what a parser makes of malformed
 # output is its own affair there.
-READ_AS_EXPECTED = {"turns_llamacpp.jsonl": 136, "turns_engines.jsonl": 287}
-# Requests that the template or we refuse, by the beginning of the row's id; what is not named here must be read.
-REFUSED = {
-    "lc/fireworks-ai-llama-3-firefunction-v2/": "the template needs the variables functions and datetime",
-    "lc/ibm-granite-granite-3.3-2B-Instruct/03": "continues reasoning, of which the template shows no form",
-}
-
+READ_AS_EXPECTED = {"turns_llamacpp.jsonl": 183, "turns_engines.jsonl": 365}
 pytestmark = pytest.mark.skipif(not shared_rows(FILES[0]), reason="the shared corpus is not here")
 
 
@@ -36,7 +30,7 @@ def fmt(template: str) -> ChatFormat:
 
 @lru_cache(maxsize=2)
 def rows(file: str) -> list[Row]:
-    return [row for row in shared_rows(file) if not row["id"].startswith(tuple(REFUSED))]
+    return shared_rows(file)
 
 
 def read(row: Row, pieces: Iterable[str | bytes]) -> tuple[Message, list[Delta]]:
