@@ -1,0 +1,259 @@
+"""The round trip: random messages through the template's own history and back, equal up to what the template loses."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+from dragoman.chat import Message
+from dragoman.errors import TemplateError
+from dragoman.format import ChatFormat
+from dragoman.proof import Status
+from tests.formats import learned_format, sources
+from tests.toolsets import tool
+from tests.writing import marker_texts
+
+USER, RESULT = "Where7431to", "Arrived8652there"
+TOOLS = [
+    tool(
+        "find_harbour",
+        {
+            "port": {"type": "string"},
+            "note": {"type": "string"},
+            "days": {"type": "integer"},
+            "depth": {"type": "number"},
+            "night": {"type": "boolean"},
+            "ship": {"type": "object", "properties": {}},
+            "stops": {"type": "array"},
+        },
+    ),
+    tool("ring-bell", {"times": {"type": "integer"}}),
+]
+_PIECES = [
+    "a",
+    "Zürich",
+    "漢字",
+    "😀",
+    " ",
+    "\n",
+    "\n\n",
+    "\t",
+    '"',
+    "'",
+    "\\",
+    "\\n",
+    "{",
+    "}",
+    "[1]",
+    "<b>",
+    "</b>",
+    "<",
+    ">",
+]
+_LOOKS = [
+    "null",
+    "None",
+    "true",
+    "42",
+    "-1.5",
+    '{"a": 1}',
+    "[",
+    "&amp;",
+    "%s",
+    "{{ x }}",
+    "</",
+    "<|",
+    "|>",
+    "e\u0301",
+    "\u200b",
+]
+FAST = settings(max_examples=12, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def texts(forbidden: list[str], *, blank: bool) -> st.SearchStrategy[str]:
+    """Nasty strings without the markers themselves. blank: empty ones and white space at the ends too."""
+    found = st.lists(st.sampled_from(_PIECES + _LOOKS), max_size=7).map("".join)
+    found = found.filter(lambda text: not any(word in text for word in forbidden))
+    return found if blank else found.map(str.strip).filter(bool)
+
+
+def nested(strings: st.SearchStrategy[str], *, least: int) -> st.SearchStrategy[Any]:
+    """Values in values; lists and objects hold ``least`` items or more."""
+    numbers = st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 3))
+    leaves: st.SearchStrategy[Any] = (
+        strings | numbers.filter(lambda x: x != 0 or math.copysign(1, x) > 0) | st.booleans()
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: (
+            st.lists(inner, min_size=least, max_size=3) | st.dictionaries(keys(), inner, min_size=least, max_size=3)
+        ),
+        max_leaves=6,
+    )
+
+
+def keys() -> st.SearchStrategy[str]:
+    return st.sampled_from(["a", "b c", "name", "naïve", "arguments", "x.y"])
+
+
+def forbidden_in(fmt: ChatFormat) -> list[str]:
+    """What a value may not hold: the words of markers, and tags that templates themselves look for."""
+    words = {word for text in marker_texts(fmt.profile) for word in text.split() if len(word) > 1}
+    return sorted(words | {"think>", '"name"', "[TOOL_CALLS]"})
+
+
+def calls_of(fmt: ChatFormat) -> st.SearchStrategy[list[tuple[str, dict[str, Any]]]]:
+    """What the proof says that the history carries."""
+    proof = fmt.proof
+    strings = texts(forbidden_in(fmt), blank=proof["whitespace"] == Status.PROVEN)
+    values: dict[str, st.SearchStrategy[Any]] = {"port": strings, "note": strings, "days": st.integers(-(2**40), 2**40)}
+    if proof["typed"] == Status.PROVEN:
+        values["depth"] = st.floats(-1e9, 1e9, allow_nan=False).map(lambda x: round(x, 4) + 0.5)
+        values["night"] = st.booleans()
+    if proof["nested"] == Status.PROVEN:
+        # Where elements are tags again, an empty list has no form of its own, and text tells no types.
+        tools = fmt.profile.tools
+        as_tags = tools is not None and tools.nested is not None
+        inner = nested(st.sampled_from(["Brest", "two words", "漢字"]) if as_tags else strings, least=int(as_tags))
+        values["ship"] = st.dictionaries(keys(), inner, min_size=1, max_size=3)
+        values["stops"] = st.lists(inner, min_size=1, max_size=3)
+    least = 0 if proof["no_arguments"] == Status.PROVEN else 1
+    some = st.lists(st.sampled_from(sorted(values)), min_size=least, max_size=4, unique=True)
+    harbour = some.flatmap(lambda names: st.fixed_dictionaries({name: values[name] for name in names}))
+    one = st.tuples(st.just("find_harbour"), harbour) | st.tuples(
+        st.just("ring-bell"), st.fixed_dictionaries({"times": st.integers(0, 9)})
+    )
+    parallel = proof["parallel_tool_calls"] == Status.PROVEN
+    return st.lists(one, min_size=1, max_size=3 if parallel else 1)
+
+
+def written(fmt: ChatFormat, said: dict[str, Any], tools: list[dict[str, Any]], **variables: Any) -> str:
+    """What a model would have written to say ``said``, cut out of the history."""
+    profile = fmt.profile
+    user = {"role": "user", "content": USER}
+    results: list[dict[str, Any]] = []
+    if said.get("tool_calls") and profile.baseline.get("tail", "none") != "none":
+        results = [
+            {"role": "tool", "content": RESULT, "tool_call_id": call["id"], "name": call["function"]["name"]}
+            for call in said["tool_calls"]
+        ]
+
+    def after_user(messages: list[dict[str, Any]]) -> str:
+        turn = fmt.turn(messages, tools, add_generation_prompt=False, chat_template_kwargs=variables)
+        return turn.prompt.text.rpartition(USER)[2]
+
+    text = after_user([user, said, *results])
+    header = profile.assistant_header
+    at = text.find(header) if header.strip() else -1
+    text = text[at + len(header) :] if at >= 0 else text.removeprefix(after_user([user]))
+    cut = text.find(RESULT)
+    return text if cut < 0 else text[:cut].removesuffix(profile.role_starts.get("tool", ""))
+
+
+def read(fmt: ChatFormat, text: str, tools: list[dict[str, Any]], cuts: list[int]) -> Message:
+    data = text.encode()
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    turn = fmt.turn([{"role": "user", "content": USER}], tools, generation_prompt="", id_seed=1)
+    for start, end in pairwise(edges):
+        turn.feed(data[start:end])
+    turn.finish()
+    return turn.message
+
+
+def same(
+    fmt: ChatFormat, said: dict[str, Any], tools: list[dict[str, Any]], cuts: list[int], **variables: Any
+) -> Message:
+    """Read back whole and in pieces: the same message, no problem but what follows the end of the turn."""
+    try:
+        text = written(fmt, said, tools, **variables)
+    except TemplateError:
+        reject()
+    message = read(fmt, text, tools, cuts)
+    whole = read(fmt, text, tools, [])
+    calls = [[call.name, call.arguments] for call in message.tool_calls]
+    assert [[call.name, call.arguments] for call in whole.tool_calls] == calls, text
+    assert (message.content, message.reasoning_content) == (whole.content, whole.reasoning_content), text
+    assert not [problem for problem in message.problems if problem.code != "after_end"], text
+    return message
+
+
+CUTS = st.lists(st.integers(0, 10**6), max_size=8)
+NAMES = sorted(sources())
+
+
+def proven(name: str, claim: str) -> ChatFormat:
+    fmt = learned_format(name)
+    if fmt.proof[claim] != Status.PROVEN:
+        pytest.skip(f"{claim} is {fmt.proof[claim]}: {fmt.proof.claims[claim].why}")
+    return fmt
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_come_back(name: str) -> None:
+    fmt = proven(name, "tool_calls")
+
+    @FAST
+    @given(calls_of(fmt), CUTS)
+    def law(calls: list[tuple[str, dict[str, Any]]], cuts: list[int]) -> None:
+        said = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {
+                    "id": f"Call0000{number}",
+                    "type": "function",
+                    "function": {"name": called, "arguments": json.dumps(args)},
+                }
+                for number, (called, args) in enumerate(calls)
+            ],
+        }
+        message = same(fmt, said, TOOLS, cuts)
+        got = [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
+        assert got == calls
+        # Types too; some templates sort the keys.
+        assert json.dumps(got, sort_keys=True) == json.dumps(calls, sort_keys=True)
+        if fmt.proof["call_ids"] == Status.PROVEN and all(len(call.id) == 9 for call in message.tool_calls):
+            assert [call.id for call in message.tool_calls] == [call["id"] for call in said["tool_calls"]]  # type: ignore[index]
+
+    law()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_come_back(name: str) -> None:
+    fmt = proven(name, "content")
+
+    @FAST
+    @given(texts(forbidden_in(fmt), blank=False), CUTS)
+    def law(text: str, cuts: list[int]) -> None:
+        message = same(fmt, {"role": "assistant", "content": text}, [], cuts)
+        assert message.content.strip() == text
+        assert not message.tool_calls
+        assert not message.reasoning_content
+
+    law()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reasoning_comes_back_beside_an_answer(name: str) -> None:
+    fmt = proven(name, "reasoning")
+    facts = fmt.profile.reasoning
+    if not facts.rendered_last or facts.message_key != "reasoning_content":
+        pytest.skip("the history shows no reasoning_content of the last message")
+    variables = {} if facts.switch is None else {facts.switch: True}
+    strings = texts(forbidden_in(fmt), blank=False)
+
+    @FAST
+    @given(strings, strings, CUTS)
+    def law(thought: str, text: str, cuts: list[int]) -> None:
+        said = {"role": "assistant", "content": text, "reasoning_content": thought}
+        message = same(fmt, said, [], cuts, **variables)
+        assert message.reasoning_content.strip() == thought
+        assert message.content.strip() == text
+
+    law()
