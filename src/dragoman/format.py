@@ -16,8 +16,10 @@ from typing import Any, Literal, TypeVar
 from dragoman.constraint.masks import Masks, masks_for
 from dragoman.constraint.trie import TokenTrie
 from dragoman.dialect.build import build
+from dragoman.dialect.families import families_of, with_family
 from dragoman.dialect.generic import generic_profile
 from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.response_template import response_template
 from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.grammar.compile import compile_reader
@@ -58,8 +60,11 @@ def learned(source: str, bos_token: str, eos_token: str) -> Learned:
     """Learn a template once. Raises: TemplateError where it cannot be parsed."""
     template = Template(source, bos_token=bos_token, eos_token=eos_token)
     found = learn(template)
+    families = families_of(source, found)
+    for family in families:
+        found = with_family(found, family)
     capabilities = find_capabilities(template)
-    proof = prove(template, found)
+    proof = prove(template, found, families)
     return Learned(template, generic_profile(found), proof, capabilities)
 
 
@@ -219,6 +224,13 @@ class ChatFormat:
 
     def _for(self, tools: Sequence[Any]) -> Learned:
         return self._with_tools if self._with_tools is not None and tools else self._plain
+
+    def to_response_template(self) -> dict[str, Any]:
+        """The format as transformers' ``response_template``, for stock parsers: set it on the tokenizer.
+
+        Raises: UsageError where that notation cannot express the format.
+        """
+        return response_template(self.profile)
 
     # -- compiled requests -----------------------------------------------------------------------------------------
 

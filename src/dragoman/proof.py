@@ -15,6 +15,7 @@ from typing import Any
 from dragoman.chat import Message
 from dragoman.dialect.build import build
 from dragoman.dialect.facts import ids_after_name
+from dragoman.dialect.families import Family
 from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.errors import DragomanError
 from dragoman.grammar.compile import compile_reader
@@ -148,12 +149,19 @@ _CALLS: Mapping[str, Sequence[tuple[ProbeCall, ...]]] = {
 }
 
 
-def prove(template: Renderable, profile: Profile, *, limits: Limits = DEFAULT) -> Proof:
-    """Try every claim on ``template``. Never raises for what a template does."""
+def prove(
+    template: Renderable, profile: Profile, families: Sequence[Family] = (), *, limits: Limits = DEFAULT
+) -> Proof:
+    """Try every claim on ``template``. Never raises for what a template does.
+
+    families: the entries that declared what the template does not show; they are tried on their own samples.
+    """
     prover = _Prover(template, profile, limits)
     claims = {"content": prover.content(), "reasoning": prover.reasoning()}
     for name in CLAIMS[2:]:
         claims[name] = prover.call_ids() if name == "call_ids" else prover.calls(name)
+    for family in families:
+        claims |= prover.family(family)
     return Proof(claims)
 
 
@@ -254,6 +262,21 @@ class _Prover:
             return Claim(Status.NOT_EXPRESSIBLE, "the template renders one call of a message only")
         samples = _CALLS[name]
         return self._judge([(Said(calls=c), Message()) for c in samples], self.rung, Status.REFUTED, calls=samples)
+
+    def family(self, family: Family) -> dict[str, Claim]:
+        """What the samples of a family show: no more than an inference, as no template rendered them."""
+        claim = Claim(Status.INFERRED, f"declared for {family.name}, its samples are read back: {family.why}")
+        for sample in family.samples:
+            message = self.read(sample.text)
+            calls = [ProbeCall("", name, tuple(arguments.items())) for name, arguments in sample.calls]
+            wanted = Message(sample.content, sample.reasoning)
+            flaw = self.refusal if message is None else self._flaw(message, wanted, calls, Said(sample.content))
+            if flaw is not None:
+                claim = Claim(Status.REFUTED, f"{flaw}, from the sample {sample.text!r} of {family.name}")
+        if family.tools is None:
+            return {"reasoning": claim}
+        unseen = Claim(Status.NOT_EXPRESSIBLE, family.why)
+        return {**dict.fromkeys(_CALLS, unseen), "tool_calls": claim}
 
     def call_ids(self) -> Claim:
         tools = self.profile.tools

@@ -92,7 +92,8 @@ class CallReader:
         if self._named_before():
             ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
         if self.shape.bare:
-            ways.append(seq(opt(alt(*around)), self._ref("call")))
+            bracket = opt(seq(lit("["), GAP)) if self.tools.array and not self.shape.section else EMPTY
+            ways.append(seq(opt(alt(*around)), bracket, self._ref("call")))
         return alt(*ways, *self._empty_blocks())
 
     def _named_before(self) -> bool:

@@ -72,4 +72,5 @@ def _climb(prober: Prober, most: int, variables: tuple[tuple[str, Any], ...], *,
             break
     if flawed is not None:
         return Climb(flawed[0], flaw=flawed[1], tried=tried)
-    return Climb(None, failure="nothing renders" if rendered else f"raises: {prober.error}", tried=tried)
+    refused = not rendered and prober.error is not None
+    return Climb(None, failure=f"raises: {prober.error}" if refused else "nothing renders", tried=tried)
