@@ -1,0 +1,304 @@
+"""A learned format as transformers' ``response_template``: a declarative parser for engines that know no more.
+
+What that notation says: regions between an opening and a closing pattern, each read by one parser. So it follows the
+template's own form of a call only, delivers a call when it is complete, and takes types from the request's tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from dragoman.dialect.facts import all_stops
+from dragoman.dialect.shape import call_shape, distinctive, name_ends
+from dragoman.errors import UsageError
+from dragoman.template.profile import (
+    ContentMode,
+    JsonShape,
+    Marker,
+    Piece,
+    Profile,
+    ReasoningMode,
+    Slot,
+    ToolFormat,
+    ToolProfile,
+    ValueStyle,
+)
+
+Field: TypeAlias = dict[str, Any]
+# The parsers' names for reasoning; engines read these two.
+_REASONING = ("reasoning_content", "thinking")
+_NAME = r"(?P<name>\S+?)"
+_ID = r"(?P<id>\S+?)"
+_NUMBER = r"\d+"
+
+
+def response_template(profile: Profile) -> dict[str, Any]:
+    """``profile`` as a response template, to be set on a tokenizer.
+
+    Raises: UsageError where the notation cannot express how calls or reasoning are written.
+    """
+    fields: dict[str, Field] = {}
+    reasoning = profile.reasoning
+    if reasoning.mode is not ReasoningMode.NONE and reasoning.close.text:
+        name = reasoning.message_key if reasoning.message_key in _REASONING else _REASONING[0]
+        fields[name] = _reasoning(profile)
+    if profile.tools is not None:
+        fields["tool_calls"] = _Calls(profile, profile.tools).field()
+    fields["content"] = _content(profile)
+    return {"version": 1, "defaults": {"role": "assistant"}, **_anchor(profile), "fields": fields}
+
+
+def _anchor(profile: Profile) -> dict[str, str]:
+    """Where the turn starts in the prompt: behind the assistant's header, as far as the prompt writes it."""
+    header, prompt = profile.assistant_header, profile.generation_prompt
+    size = next((i for i, (a, b) in enumerate(zip(header, prompt, strict=False)) if a != b), len(header))
+    if header[:size].strip():
+        return {"start_anchor": header[:size]}
+    if prompt.strip():
+        raise UsageError("the template's history and its generation prompt do not start a turn with the same text")
+    return {"start_anchor_pattern": r"\A[\s\S]*"}
+
+
+def _reasoning(profile: Profile) -> Field:
+    reasoning, content = profile.reasoning, profile.content
+    close = [re.escape(reasoning.close.text)]
+    if content.mode is ContentMode.WRAPPED_WITH_REASONING and content.open.text:
+        # The wrapper of the answer stands behind reasoning only, so it goes with the closer.
+        close[0] += rf"(?:\s*{_loose(content.open.text)})?"
+    field = {"content": "text", "repeats": True, "join": "", "close_pattern": _any(close + _stops(profile))}
+    if reasoning.open.text:
+        return {"open": reasoning.open.text, **field}
+    # Nothing opens it, so it is there where it is closed.
+    return {"open_pattern": rf"\A(?=[\s\S]*?{close[0]})", **field}
+
+
+def _content(profile: Profile) -> Field:
+    content = profile.content
+    field: Field = {"content": "text", "repeats": True, "join": ""}
+    ends = _stops(profile)
+    if content.mode is not ContentMode.PLAIN and content.close.text:
+        ends.insert(0, re.escape(content.close.text))
+    if content.mode is ContentMode.WRAPPED:
+        field["open"] = content.open.text
+    if ends:
+        field["close_pattern"] = _any(ends)
+    return field
+
+
+class _Calls:
+    def __init__(self, profile: Profile, tools: ToolProfile) -> None:
+        self.profile = profile
+        self.tools = tools
+        self.shape = call_shape(tools)
+        self.stops = _stops(profile)
+
+    def field(self) -> Field:
+        tools = self.tools
+        if tools.nested is not None:
+            raise UsageError("a response template cannot express arguments whose objects are tags again")
+        if tools.format is ToolFormat.JSON_NATIVE:
+            return self._objects(tools.object or JsonShape())
+        if tools.format is ToolFormat.TAG_WITH_JSON:
+            return {**self._around("{", "}"), "content": "json", "repeats": True, **self._by_name()}
+        if tools.syntax is not None:
+            return self._notation()
+        if not any(isinstance(piece, Marker) and piece.text for piece in self._behind_value()):
+            return self._call_list()
+        return {**self._around("", ""), **self._tagged(), "repeats": True, **self._by_name()}
+
+    # Calls that are JSON objects.
+
+    def _objects(self, shape: JsonShape) -> Field:
+        if shape.name_is_key:
+            return self._named_by_key(shape)
+        function = {"name": _place(shape.name_path), "arguments": _place(shape.args_path)}
+        call: Field = {"type": "function", "function": function}
+        if shape.id_path is not None:
+            call["id"] = _place(shape.id_path)
+        if self.tools.array:
+            return {**self._array(), "content": "json", "transform": _of_item(call), "transform_each": True}
+        around = self._bare(shape) if self.shape.bare else self._around("{", "}")
+        return {**around, "content": "json", "repeats": True, "transform": call}
+
+    def _named_by_key(self, shape: JsonShape) -> Field:
+        if self.tools.array or self.shape.bare:
+            raise UsageError("a response template cannot express a list of calls whose names are keys")
+        opening = self._opening(self.tools.call) + r'\{\s*"(?P<name>[^"]+)"\s*:\s*(?=\{)'
+        closing = r"(?<=\})\s*\}" + self._closing()
+        return {**_pair(opening, closing), "content": "json", "repeats": True, **self._by_name()}
+
+    def _array(self) -> Field:
+        """All calls as one JSON array; its brackets stay in the region."""
+        opening = self.tools.section_open.text.removesuffix("[").rstrip()
+        closing = self.tools.section_close.text.removeprefix("]").lstrip()
+        if not distinctive(opening):
+            return _pair(rf"{self._start()}\s*(?=\[\s*\{{)", self._ends(""))
+        return _pair(rf"{_loose(opening)}\s*(?=\[)", self._ends(_loose(closing), "]"))
+
+    def _bare(self, shape: JsonShape) -> Field:
+        """A call that nothing but its first key tells from an answer: only where a turn's text starts."""
+        if self.tools.parallel:
+            raise UsageError("a response template cannot express several calls without a marker of their own")
+        key = re.escape((shape.order[0] if shape.order else shape.name_path)[0])
+        return _pair(rf'{self._start()}\s*(?=\{{\s*"{key}"\s*:)', self._ends(""))
+
+    def _start(self) -> str:
+        """The start of the turn's text: of the turn, or behind reasoning."""
+        close = self.profile.reasoning.close.text
+        return rf"(?:\A|(?<={re.escape(close)}))" if close else r"\A"
+
+    # Calls whose name is written apart.
+
+    def _by_name(self) -> Field:
+        call: Field = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
+        if Slot.ID in self.tools.call:
+            call["id"] = "{id}"
+        return {"transform": call}
+
+    def _around(self, first: str, last: str) -> Field:
+        """The patterns around the body, which begins with ``first`` and ends with ``last``."""
+        pieces = self.tools.call
+        body = next(i for i, piece in enumerate(pieces) if piece in (Slot.ARGS, Slot.OBJECT))
+        opening = self._opening(pieces[:body]) + (rf"(?={re.escape(first)})" if first else "")
+        return _pair(opening, self._ends(self._tail(pieces[body + 1 :]), last))
+
+    def _opening(self, pieces: Sequence[Piece]) -> str:
+        """The section's marker, where it is written, and the pieces in front of the body."""
+        return self._section() + "".join(self._head(pieces, at) for at in range(len(pieces)))
+
+    def _section(self) -> str:
+        section = self.tools.section_open.text
+        return rf"(?:{_loose(section)}\s*)?" if section else ""
+
+    def _head(self, pieces: Sequence[Piece], at: int) -> str:
+        """One piece in front of the body; a name that nothing but layout ends goes up to the first that may follow."""
+        following = pieces[at + 1] if at + 1 < len(pieces) else Marker()
+        if pieces[at] is Slot.NAME and isinstance(following, Marker) and not following.text:
+            return f"(?P<name>[^{re.escape(name_ends(self.tools, self.shape, following))}]+)"
+        return _piece(pieces[at])
+
+    def _tail(self, pieces: Sequence[Piece]) -> str:
+        inner = "".join(map(_piece, pieces)).removesuffix(r"\s*")
+        return inner + self._closing() if inner.replace(r"\s*", "") else ""
+
+    def _closing(self) -> str:
+        section = self.tools.section_close.text
+        return rf"(?:\s*{_loose(section)})?" if section else ""
+
+    def _ends(self, closer: str, last: str = "") -> str:
+        """What ends a call: its closer, behind ``last``; without one the next call or the end of the turn."""
+        if closer:
+            behind = rf"(?<={re.escape(last)})\s*" if last else ""
+            return behind + closer
+        ends = list(self.stops)
+        if self.tools.section_close.text and not self.tools.array:
+            ends.insert(0, _loose(self.tools.section_close.text))
+        if self.shape.opening.text:
+            ends.append(rf"(?={_loose(self.shape.opening.text)})")
+        return _any(ends)
+
+    # Arguments that are written one by one.
+
+    def _behind_value(self) -> Sequence[Piece]:
+        pieces = self.tools.argument
+        return pieces[pieces.index(Slot.VALUE) + 1 :] if Slot.VALUE in pieces else ()
+
+    def _tagged(self) -> Field:
+        parts: list[str] = []
+        seen = False
+        for piece in self.tools.argument:
+            if isinstance(piece, Marker):
+                parts.append(_layout(piece))
+            elif piece is Slot.KEY:
+                parts.append("(?P=key)" if seen else r"(?P<key>[^\n]+?)")
+                seen = True
+            else:
+                parts.append(r"(?P<value>.*?)" if piece is Slot.VALUE else r"[^\s<>]*?")
+        pattern: Field = {"tag_pattern": "".join(parts)}
+        if dict(self.tools.value_styles).get("string") is ValueStyle.JSON:
+            pattern["value_parser"] = {"name": "json", "args": {"allow_non_json": True}}
+        return {"content": "xml-inline", "content_args": pattern}
+
+    def _notation(self) -> Field:
+        """Arguments as one object in a notation of its own, whose braces are the markers' last and first characters."""
+        syntax, pieces = self.tools.syntax, self.tools.call
+        assert syntax is not None
+        body = pieces.index(Slot.ARGS)
+        head, tail = pieces[body - 1], pieces[body + 1] if body + 1 < len(pieces) else Marker()
+        if (
+            not isinstance(head, Marker)
+            or not isinstance(tail, Marker)
+            or (head.text[-1:], tail.text[:1]) != ("{", "}")
+        ):
+            raise UsageError("a response template cannot express arguments in a notation without braces")
+        if (syntax.colon.strip(), syntax.comma.strip()) != (":", ","):
+            raise UsageError("a response template cannot express objects without colons and commas")
+        before = (*pieces[: body - 1], Marker.of(head.written.rstrip()[:-1]))
+        opening = self._section() + "".join(map(_piece, before)) + r"(?=\{)"
+        ends = self._ends(self._tail((Marker.of(tail.written.lstrip()[1:]), *pieces[body + 2 :])), "}")
+        notation = {"unquoted_keys": not syntax.quoted_keys, "string_delims": [[syntax.quote_open, syntax.quote_close]]}
+        field = {**_pair(opening, ends), "content": "json", "content_args": notation, "repeats": True}
+        return {**field, **self._by_name()}
+
+    def _call_list(self) -> Field:
+        """``[name(key=value), ...]``: the one list of calls that the notation knows."""
+        tools = self.tools
+        call = [piece.text if isinstance(piece, Marker) else piece for piece in tools.call]
+        argument = [piece.text if isinstance(piece, Marker) else piece for piece in tools.argument]
+        listed = tools.section_open.text.endswith("[") and tools.section_close.text.startswith("]")
+        if not listed or call != [Slot.NAME, "(", Slot.ARGS, ")"] or argument != [Slot.KEY, "=", Slot.VALUE]:
+            raise UsageError("a response template cannot express arguments that nothing closes")
+        function = {"name": "{name}", "arguments": "{arguments}"}
+        transform = {"type": "function", "function": function}
+        array = (
+            self._array()
+            if distinctive(tools.section_open.text)
+            else _pair(rf"{self._start()}\s*(?=\[\s*\w[\w.-]*\()", self._ends(""))
+        )
+        return {**array, "content": "python-call-list", "transform": transform, "transform_each": True}
+
+
+def _stops(profile: Profile) -> list[str]:
+    return [re.escape(text) for text in all_stops(profile)]
+
+
+def _pair(opening: str, closing: str) -> Field:
+    return {"open_pattern": opening, "close_pattern": closing} if closing else {"open_pattern": opening}
+
+
+def _any(patterns: Sequence[str]) -> str:
+    return "|".join(dict.fromkeys(patterns))
+
+
+def _loose(text: str) -> str:
+    """``text`` as a pattern, any white space where it breaks a line."""
+    return r"\s*".join(re.escape(part) for part in re.split(r"[ \t\r]*\n\s*", text.strip()))
+
+
+def _piece(piece: Piece) -> str:
+    if isinstance(piece, Marker):
+        before, after = (r"\s*" if layout else "" for layout in (piece.before, piece.after))
+        return f"{before}{_loose(piece.text)}{after}" if piece.text else before
+    return {Slot.NAME: _NAME, Slot.ID: _ID, Slot.INDEX: _NUMBER}.get(piece, "")
+
+
+def _layout(marker: Marker) -> str:
+    """A marker beside a value: its layout is written once or left out, all other white space is the value's."""
+    before, after = (f"(?:{re.escape(layout)})?" if layout else "" for layout in (marker.before, marker.after))
+    return before + _loose(marker.text) + after
+
+
+def _place(path: Sequence[str]) -> str:
+    """A member of the parsed object, as a transform names it."""
+    if not all(re.fullmatch(r"\w+", key) for key in path):
+        raise UsageError(f"a response template cannot name the member {'.'.join(path)!r}")
+    return "{content." + ".".join(path) + "}"
+
+
+def _of_item(call: Any) -> Any:
+    """The transform of one item of a list, whose members are named without ``content``."""
+    if isinstance(call, dict):
+        return {key: _of_item(value) for key, value in call.items()}
+    return call.replace("{content.", "{")
