@@ -68,6 +68,12 @@ def _reasoning(profile: Profile) -> Field:
         # The wrapper of the answer stands behind reasoning only, so it goes with the closer.
         close[0] += rf"(?:\s*{_loose(content.open.text)})?"
     field = {"content": "text", "repeats": True, "join": "", "close_pattern": _any(close + _stops(profile))}
+    if reasoning.open.text and reasoning.mode is ReasoningMode.PREOPENED:
+        # Without reasoning some prompts and histories write the closer alone.
+        return {
+            "open_pattern": rf"{re.escape(reasoning.open.text)}|\A(?=\s*{re.escape(reasoning.close.text)})",
+            **field,
+        }
     if reasoning.open.text:
         return {"open": reasoning.open.text, **field}
     # Nothing opens it, so it is there where it is closed.

@@ -1,0 +1,203 @@
+"""Stock transformers reads a learned format by its exported response template as we read it.
+
+Messages are rendered by the model's own template and cut out of the history, then read by both. What transformers loses
+by its own rules is listed in :func:`known_loss`, and nothing else may differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from dragoman.dialect.response_template import response_template
+from dragoman.errors import UsageError
+from dragoman.format import ChatFormat
+from dragoman.limits import DEFAULT
+from dragoman.proof import _Prover, _tool_dicts
+from dragoman.template.probe import Said, with_variables
+from dragoman.template.profile import Profile
+from dragoman.template.sentinels import ProbeCall
+from tests.formats import learned_format, sources
+
+chat_parsing = pytest.importorskip("transformers.utils.chat_parsing")
+
+MESSAGES = 40
+REFUSED = {
+    "own.keys_as_tags": "objects are tags again",
+    "own.name_as_key": "a list of calls whose names are keys",
+}
+STRINGS = [
+    "Brest",
+    'a "q" {b} \\ <b>x</b> é 漢字',
+    "two\nlines",
+    "42",
+    "true",
+    " padded ",
+    "",
+    "[x]",
+    "a, b: c=d",
+    "😀",
+]
+TEXTS = ["A plain answer.", "Two lines,\nthe second with a tab\tand é, 漢字, 😀.", 'Markup <b>b</b>, {"json": [1, 2]}.']
+THOUGHTS = ["First the tide, then the sun.", 'Several\nlines, {"a": 1} and <i>markup</i>.']
+
+
+@dataclass
+class Rendered:
+    """One message of the assistant as the template writes it: the prompt's end and what the model wrote."""
+
+    prefix: str
+    text: str
+    body: str
+
+
+class Source:
+    """Random messages of one format."""
+
+    def __init__(self, name: str, fmt: ChatFormat) -> None:
+        self.fmt = fmt
+        self.profile: Profile = fmt.profile
+        self.prover = _Prover(fmt.template, fmt.profile, DEFAULT)
+        self.pick = random.Random(name)
+        header = self.profile.assistant_header
+        prompt = fmt.turn([{"role": "user", "content": "Hello"}]).prompt.text
+        self.prefix = prompt[: prompt.rindex(header) + len(header)] if header.strip() else prompt
+        self.opened = self.profile.generation_prompt.removeprefix(header) if header.strip() else ""
+
+    def rendered(self) -> Rendered | None:
+        facts, tools, pick = self.profile.reasoning, self.profile.tools, self.pick
+        calls: tuple[ProbeCall, ...] = ()
+        if tools is not None and not self.profile.generic_tools and pick.random() < 0.75:
+            count = pick.choice([1, 1, 2]) if tools.parallel else 1
+            calls = tuple(self._call(number) for number in range(count))
+        thought = facts.message_key is not None and pick.random() < 0.5
+        reasoning = ((facts.message_key or "", pick.choice(THOUGHTS)),) if thought else ()
+        rung = self.prover.rung if calls else self.prover.plain
+        if facts.switch is not None and thought:
+            rung = with_variables(rung, **{facts.switch: True})
+        body = self.prover.body(Said(None if calls else pick.choice(TEXTS), calls, reasoning), rung)
+        if body is None:
+            return None
+        # What the prompt opens is not written by the model, where the history has it too.
+        opened = self.opened if body.startswith(self.opened) else ""
+        return Rendered(self.prefix + opened, body.removeprefix(opened), body)
+
+    def _call(self, number: int) -> ProbeCall:
+        pick = self.pick
+        if pick.random() < 0.3:
+            return ProbeCall(f"Pr0ofId{number:02d}", "ring-bell", (("times", pick.choice([1, 20])),))
+        values: dict[str, Any] = {
+            "port": pick.choice(STRINGS),
+            "note": pick.choice(STRINGS),
+            "days": pick.choice([0, -3, 7]),
+            "depth": pick.choice([1.5, -0.25]),
+            "night": pick.choice([True, False]),
+            "ship": {"name": pick.choice(STRINGS), "crew": [{"n": 1}], "x": None},
+            "stops": [pick.choice(STRINGS), 3, [4.5]],
+        }
+        often = {"port": 0.8, "ship": 0.15, "stops": 0.15}
+        kept = tuple((key, value) for key, value in values.items() if pick.random() < often.get(key, 0.4))
+        return ProbeCall(f"Pr0ofId{number:02d}", "find_harbour", kept)
+
+
+Read = tuple[str, str, list[tuple[str, Any]]]
+
+
+def ours(source: Source, text: str) -> Read:
+    message = source.prover.read(text)
+    assert message is not None
+    calls = [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
+    return message.content.strip(), message.reasoning_content.strip(), calls
+
+
+def theirs(template: dict[str, Any], rendered: Rendered) -> Read:
+    message = chat_parsing.parse_response(rendered.text, template, prefix=rendered.prefix, tools=_tool_dicts())
+    functions = [call["function"] for call in message.get("tool_calls", [])]
+    calls = [(function["name"], _object(function["arguments"])) for function in functions]
+    reasoning = message.get("reasoning_content") or message.get("thinking") or ""
+    return message.get("content", "").strip(), reasoning.strip(), calls
+
+
+def _object(arguments: Any) -> Any:
+    return json.loads(arguments) if isinstance(arguments, str) else arguments
+
+
+def known_loss(profile: Profile, mine: Read, other: Read | ValueError) -> str | None:
+    """Why transformers reads less: by its rules, not by the template that we wrote."""
+    if isinstance(other, ValueError):
+        python_null = profile.tools is not None and profile.tools.syntax is not None and "None" in str(other)
+        return "a value that its parser does not know ends the whole message" if python_null else None
+    if mine[:2] != other[:2] or [name for name, _ in mine[2]] != [name for name, _ in other[2]]:
+        return None
+    for (_, a), (_, b) in zip(mine[2], other[2], strict=True):
+        for key in {*a, *b}:
+            if a.get(key) != b.get(key) and not _python_text(a.get(key), b.get(key)):
+                return None
+    return "objects and arrays in Python's notation stay text"
+
+
+def _python_text(mine: Any, other: Any) -> bool:
+    return isinstance(mine, dict | list) and isinstance(other, str) and ast.literal_eval(other) == mine
+
+
+@pytest.mark.parametrize("name", sorted(sources()))
+def test_stock_transformers_reads_what_we_read(name: str) -> None:
+    fmt = learned_format(name)
+    if name in REFUSED:
+        with pytest.raises(UsageError, match=REFUSED[name]):
+            fmt.to_response_template()
+        return
+    template = json.loads(json.dumps(fmt.to_response_template()))
+    source = Source(name, fmt)
+    equal, flaws = 0, []
+    for _ in range(MESSAGES):
+        rendered = source.rendered()
+        if rendered is None:
+            continue
+        mine = ours(source, rendered.body)
+        other: Read | ValueError
+        try:
+            other = theirs(template, rendered)
+        except ValueError as error:
+            other = error
+        if mine == other:
+            equal += 1
+        elif known_loss(fmt.profile, mine, other) is None:
+            flaws.append(f"{rendered.text!r}: {mine} read as {other}")
+    assert not flaws, "\n".join(flaws[:3])
+    assert equal >= MESSAGES * 2 // 3
+
+
+def test_pieces_of_a_stream_give_the_same_message() -> None:
+    source = Source("stream", learned_format("own.reasoning"))
+    template = source.fmt.to_response_template()
+    for _ in range(10):
+        rendered = source.rendered()
+        assert rendered is not None
+        parser = chat_parsing.ResponseParser(template, prefix=rendered.prefix, tools=_tool_dicts())
+        for char in rendered.text:
+            parser.feed(char)
+        assert parser.finalize()[0] == chat_parsing.parse_response(
+            rendered.text, template, prefix=rendered.prefix, tools=_tool_dicts()
+        )
+
+
+def test_a_wrong_template_is_found_out() -> None:
+    """The law's own check: another closer reads something else."""
+    source = Source("wrong", learned_format("own.json_in_tags"))
+    template = response_template(source.profile)
+    template["fields"]["tool_calls"]["close_pattern"] = r"(?<=\})\s*</other>"
+    found = []
+    for _ in range(10):
+        rendered = source.rendered()
+        assert rendered is not None
+        try:
+            found.append(theirs(template, rendered) == ours(source, rendered.body))
+        except ValueError:
+            found.append(False)
+    assert not all(found)
