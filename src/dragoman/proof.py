@@ -238,6 +238,9 @@ class _Prover:
         key = facts.message_key
         # Where a variable switches reasoning on, the history is rendered with it.
         shown = {} if facts.switch is None else {facts.switch: True}
+        first = Said(_TEXTS[0], reasoning=((key, _THOUGHTS[0]),))
+        if shown and _THOUGHTS[0] not in (self.body(first, with_variables(self.plain, **shown)) or ""):
+            shown = {}  # the switch is a word, not a flag
         plain, beside = with_variables(self.plain, **shown), with_variables(self.rung, **shown)
         if facts.rendered_last:
             said = [

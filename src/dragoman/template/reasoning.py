@@ -208,11 +208,13 @@ class ReasoningLearner:
         out = []
         default = self._anchors.generation_prompt
         for setting, text in self._anchors.generations.items():
-            name = setting.split("=", 1)[0]
+            name, _, value = setting.partition("=")
+            if value not in ("True", "False"):
+                continue  # a word is no switch: nobody knows which one says yes
             hinted = any(hint in name.lower() for hint in _HINTS)
             if any(text.count(mark) != default.count(mark) for mark in marks) or (hinted and text != default):
                 out.append(name)
-        return tuple(dict.fromkeys((*out, *variables)))
+        return tuple(dict.fromkeys((*variables, *out)))
 
     def _inline(self, before: str) -> Spoken:
         """Reasoning that has no key of its own: tagged text in the content, or only a prompt that opens it."""
