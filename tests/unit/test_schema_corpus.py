@@ -10,14 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from dragoman.errors import SchemaError
+from dragoman.errors import LimitError, SchemaError
 from dragoman.grammar.nodes import Ref
 from dragoman.grammar.schema import compile_schema
 from tests.oracles.sample import Sampler
 from tests.oracles.schema import grammar_of
 
 CORPUS = Path(os.environ.get("DRAGOMAN_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
-NOT_YET = ("the keyword pattern is not", "the keyword format ")
 
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the shared corpus is not here")
 
@@ -35,11 +34,11 @@ def assert_samples_validate(schema: Any, count: int) -> None:
         assert [error.message for error in validator.iter_errors(value)] == [], value
 
 
-def refusal(schema: Any) -> SchemaError | None:
+def refusal(schema: Any) -> SchemaError | LimitError | None:
     """Why the schema does not compile; None if it does."""
     try:
         compile_schema(schema, name="s")
-    except SchemaError as error:
+    except (SchemaError, LimitError) as error:
         return error
     return None
 
@@ -49,9 +48,8 @@ def test_schemas(row: dict[str, Any]) -> None:
     schema = row["schema"]
     why = refusal(schema)
     if why is not None:
-        assert not row["convertible"] or str(why).startswith(NOT_YET)
+        assert not row["convertible"]
         return
-    assert row["convertible"]
     if isinstance(schema.get("prefixItems"), dict):
         return  # ill-formed by the standard: validators do not take it
     assert_samples_validate(schema, 40)
@@ -61,8 +59,8 @@ def test_maskbench() -> None:
     """A measure with a floor: it may only rise."""
     benchmark = rows("json_schema/maskbench.jsonl")
     compiled = [row["schema"] for row in benchmark if refusal(row["schema"]) is None]
-    assert len(compiled) >= 0.56 * len(benchmark)
-    for schema in compiled[::7]:
+    assert len(compiled) >= 0.97 * len(benchmark)
+    for schema in compiled[::23]:
         assert_samples_validate(schema, 5)
 
 

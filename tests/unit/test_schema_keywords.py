@@ -55,7 +55,11 @@ ENFORCED: list[tuple[Any, list[str], list[str]]] = [
     ({"type": "string", "format": "date"}, ['"2024-02-29"'], ['"2023-02-29"', '"x"']),
     ({"type": "string", "format": "date", "pattern": "^2024"}, ['"2024-12-31"'], ['"2025-01-01"']),
     ({"not": {"type": "string"}}, ["1", "null", "[]"], ['"x"']),
-    ({"not": {"enum": ["a", 1, [2], {"b": 3}]}}, ['"b"', "2", "[]", "[3]", '{"b": 4}'], ['"a"', "1", "[2]", '{"b": 3}']),
+    (
+        {"not": {"enum": ["a", 1, [2], {"b": 3}]}},
+        ['"b"', "2", "[]", "[3]", '{"b": 4}'],
+        ['"a"', "1", "[2]", '{"b": 3}'],
+    ),
     ({"type": "string", "not": {"pattern": "^a"}}, ['"b"', '""'], ['"ab"']),
     ({"type": "integer", "not": {"minimum": 3, "maximum": 5}}, ["2", "6"], ["3", "5"]),
     ({"type": "number", "not": {"type": "integer"}}, ["1.5", "-0.25"], ["1", "2.0"]),
@@ -69,25 +73,73 @@ ENFORCED: list[tuple[Any, list[str], list[str]]] = [
     ({"contains": {"const": 1}, "items": {"type": "integer"}}, ["[1]", "[2, 1, 3]"], ["[]", "[2]"]),
     ({"contains": {"const": 1}, "maxContains": 1, "type": "array"}, ["[1]", "[2, 1]"], ["[1, 1]"]),
     ({"items": {"enum": ["a", "b", "c"]}, "uniqueItems": True}, ['["b", "a"]', "[]"], ['["a", "a"]']),
-    ({"items": {"enum": ["a", "b", "c"]}, "uniqueItems": True, "minItems": 2, "type": "array"}, ['["b", "a"]'], ['["a"]']),
+    (
+        {"items": {"enum": ["a", "b", "c"]}, "uniqueItems": True, "minItems": 2, "type": "array"},
+        ['["b", "a"]'],
+        ['["a"]'],
+    ),
     ({"type": "array", "uniqueItems": True, "maxItems": 1}, ["[1]"], ["[1, 1]"]),
     ({"minProperties": 1, "maxProperties": 2, "type": "object"}, ['{"a": 1}'], ["{}", '{"a": 1, "b": 1, "c": 1}']),
-    ({"properties": {"a": {}, "b": {}}, "minProperties": 2, "additionalProperties": False}, ['{"a": 1, "b": 1}'], ["{}"]),
-    ({"patternProperties": {"^x": {"type": "integer"}, "y$": {"minimum": 3}}, "type": "object"},
-     ['{"xa": 1, "y": 3}', '{"xy": 3}', '{"z": null}'], ['{"x": "a"}', '{"y": 2}', '{"xy": 2}', '{"xy": 3.5}']),
+    (
+        {"properties": {"a": {}, "b": {}}, "minProperties": 2, "additionalProperties": False},
+        ['{"a": 1, "b": 1}'],
+        ["{}"],
+    ),
+    (
+        {"patternProperties": {"^x": {"type": "integer"}, "y$": {"minimum": 3}}, "type": "object"},
+        ['{"xa": 1, "y": 3}', '{"xy": 3}', '{"z": null}'],
+        ['{"x": "a"}', '{"y": 2}', '{"xy": 2}', '{"xy": 3.5}'],
+    ),
     ({"propertyNames": {"maxLength": 2}, "type": "object"}, ['{"ab": 1}'], ['{"abc": 1}']),
-    ({"dependentRequired": {"a": ["b"]}, "properties": {"a": {}, "b": {}}}, ['{"b": 1}', '{"a": 1, "b": 1}'], ['{"a": 1}']),
-    ({"dependencies": {"a": {"required": ["b"]}}, "properties": {"a": {}, "b": {}}}, ['{"a": 1, "b": 1}'], ['{"a": 1}']),
-    ({"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False, "type": "object"}, ['{"a": 1}'], ['{"b": 1}']),
+    (
+        {"dependentRequired": {"a": ["b"]}, "properties": {"a": {}, "b": {}}},
+        ['{"b": 1}', '{"a": 1, "b": 1}'],
+        ['{"a": 1}'],
+    ),
+    (
+        {"dependencies": {"a": {"required": ["b"]}}, "properties": {"a": {}, "b": {}}},
+        ['{"a": 1, "b": 1}'],
+        ['{"a": 1}'],
+    ),
+    (
+        {"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False, "type": "object"},
+        ['{"a": 1}'],
+        ['{"b": 1}'],
+    ),
     ({"allOf": [{"prefixItems": [{}]}], "unevaluatedItems": False, "type": "array"}, ["[1]"], ["[1, 2]"]),
     ({"$ref": "#name", "$defs": {"x": {"$anchor": "name", "type": "null"}}}, ["null"], ["1"]),
     ({"$ref": "y", "$defs": {"x": {"$id": "y", "type": "null"}}}, ["null"], ["1"]),
-    ({"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://x/", "properties": {"a": {"$ref": "b#/d"}},
-      "definitions": {"q": {"id": "b", "d": {"type": "null"}}}, "type": "object"}, ['{"a": null}'], ['{"a": 1}']),
-    ({"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "minimum": 9,
-      "definitions": {"a": {"type": "integer"}}}, ["5"], ["null"]),
-    ({"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveAnchor": True, "type": "object",
-      "additionalProperties": {"$recursiveRef": "#"}}, ['{"a": {"b": {}}}'], ['{"a": 1}']),
+    (
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "id": "http://x/",
+            "properties": {"a": {"$ref": "b#/d"}},
+            "definitions": {"q": {"id": "b", "d": {"type": "null"}}},
+            "type": "object",
+        },
+        ['{"a": null}'],
+        ['{"a": 1}'],
+    ),
+    (
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$ref": "#/definitions/a",
+            "minimum": 9,
+            "definitions": {"a": {"type": "integer"}},
+        },
+        ["5"],
+        ["null"],
+    ),
+    (
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "$recursiveAnchor": True,
+            "type": "object",
+            "additionalProperties": {"$recursiveRef": "#"},
+        },
+        ['{"a": {"b": {}}}'],
+        ['{"a": 1}'],
+    ),
     ({"title": "t", "description": "d", "default": 1, "examples": [], "$comment": "", "type": "null"}, ["null"], ["1"]),
 ]
 
@@ -103,7 +155,11 @@ def test_enforced(schema: Any, good: list[str], bad: list[str]) -> None:
 
 
 REFUSED: list[tuple[Any, str, str]] = [
-    ({"properties": {"a/b": {"type": "string", "format": "idn-hostname"}}}, "tables of IDNA", "/properties/a~1b/format"),
+    (
+        {"properties": {"a/b": {"type": "string", "format": "idn-hostname"}}},
+        "tables of IDNA",
+        "/properties/a~1b/format",
+    ),
     ({"type": "string", "pattern": "(a)\\1"}, "back-reference", "/pattern"),
     ({"type": "string", "pattern": "(?<=a)b"}, "look-behind", "/pattern"),
     ({"patternProperties": {"(": {}}}, "unmatched (", "/patternProperties/("),
@@ -151,6 +207,13 @@ def test_definitions_that_nothing_refers_to_are_not_looked_at() -> None:
     assert written({"type": "null", "$defs": {"x": {"not": {}}}}, "null") == [True]
 
 
+def test_equal_schemas_are_compiled_once() -> None:
+    point = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"enum": ["a", "b"]}}}
+    one = compile_schema({"properties": {"p": point}}, name="s")
+    many = compile_schema({"properties": {f"p{i}": json.loads(json.dumps(point)) for i in range(20)}}, name="s")
+    assert len(many) < len(one) + 4 * 20 + 60  # one rule for each place in the order and each prefix of a key
+
+
 def test_discriminated_one_of() -> None:
     schema = {
         "type": "object",
@@ -184,7 +247,7 @@ def test_nesting_costs_no_python_stack() -> None:
 
 
 def test_a_schema_that_is_too_large_is_a_limit_error() -> None:
-    schema = {"properties": {f"p{i}": {"type": "string"} for i in range(200)}}
+    schema = {"properties": {f"p{i}": {"type": "string", "maxLength": i} for i in range(200)}}
     with pytest.raises(LimitError):
         compile_schema(schema, name="s", limits=Limits(schema_nodes=100))
     choices = [{"anyOf": [{"minimum": i}, {"maximum": j}]} for i in range(5) for j in range(5)]

@@ -178,6 +178,10 @@ class _Parser:
             return inverse(ranges) if char.isupper() else Class(ranges)
         if char in "pP":
             return self.property(char == "P")
+        return self.character(char, in_class=in_class)
+
+    def character(self, char: str, *, in_class: bool) -> int:
+        """The code point of an escape that begins with ``char``."""
         if char in _CONTROLS:
             return _CONTROLS[char]
         if char == "0" and not self.peek().isdecimal():

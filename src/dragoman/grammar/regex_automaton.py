@@ -19,7 +19,7 @@ from .regex import Anchor, Look, RegexError, Tree
 from .regex_classes import WORD, merged
 from .utf8 import ANY
 
-POSITIONS_MAX = 20_000
+POSITIONS_MAX = 100_000
 # Moves looked at while sets of positions are made; bounds the time where many sets are large.
 WORK_MAX = 2_000_000
 

@@ -20,7 +20,7 @@ from .objects import object_
 from .options import SchemaOptions
 from .rules import Rules
 from .strings import one_of
-from .texts import string
+from .texts import merged_strings, string
 
 # Keywords that lenient mode may leave out of one schema.
 IGNORED_MAX = 200
@@ -74,7 +74,8 @@ def _compiled(
 
 
 def _goal(rules: Rules, goal: Goal) -> Node:
-    return _choice([_branch(rules, branch) for branch in rules.expander.branches(goal)])
+    branches, strings = merged_strings(rules, rules.expander.branches(goal))
+    return _choice([_branch(rules, branch) for branch in branches] + ([] if strings is None else [strings]))
 
 
 def _choice(options: list[Node]) -> Node:
@@ -92,8 +93,8 @@ def _branch(rules: Rules, branch: Branch) -> Node:
         options: list[Node] = (
             [one_of([_constant(rules, branch, value) for value in fixed], rules.rule)] if fixed else []
         )
-        for value in loose:  # its keys may come in any order too
-            options.append(rules.goal((constant_place(rules.document, ROOT, "const", value),)))
+        # The keys of a listed object may come in any order too.
+        options += [rules.goal((constant_place(rules.document, ROOT, "const", value),)) for value in loose]
         return _choice(options) if options else NOTHING
     if len(branch.kinds) == len(KINDS) and not branch.atoms:
         return rules.any()

@@ -17,6 +17,7 @@ from ...limits import Limits
 from .keywords import DRAFTS, FORMS, LISTS, MAPS, NEWEST, SINGLES, is_schema
 
 ROOT = 0
+LONG_ENUM = 200
 Key: TypeAlias = "str | int"
 Bindings: TypeAlias = "tuple[tuple[str, int], ...]"
 RECURSIVE = "$recursiveAnchor"
@@ -58,6 +59,8 @@ class Document:
         self._places: list[tuple[int, Bindings]] = []
         self._numbers: dict[tuple[int, Bindings], int] = {}
         self._synthetic: dict[object, int] = {}
+        self._structure = Structure()
+        self._first: dict[tuple[int, int], int] = {}
         root = self._load(schema, "", NEWEST)
         self._place(root, self._bound((), self._resource[root]))
 
@@ -65,6 +68,7 @@ class Document:
 
     def _load(self, value: Any, uri: str, draft: int) -> int:
         """A new document: its root location, with all resources and anchors in it known."""
+        self._structure.learn(value)
         root = self._new(value, (-1, ""), None)
         resource = Resource(uri, root, draft)
         self._resource[root] = resource
@@ -130,6 +134,9 @@ class Document:
     # Places
 
     def _place(self, location: int, bindings: Bindings) -> int:
+        same = self._structure.number(self._values[location])
+        if same is not None:  # equal schemas of one resource are one place, wherever they stand
+            location = self._first.setdefault((same, id(self._resource[location])), location)
         number = self._numbers.setdefault((location, bindings), len(self._places))
         if number == len(self._places):
             if number >= self._limit:
@@ -161,10 +168,6 @@ class Document:
 
     def draft(self, place: int) -> int:
         return self._resource[self._places[place][0]].draft
-
-    def same_spot(self, place: int) -> int:
-        """The location of a place: the same for all meanings of the dynamic anchors."""
-        return self._places[place][0]
 
     def pointer(self, place: int, *path: Key) -> str:
         """The JSON pointer of a place, or of what is below it; in another document after that one's URI."""
@@ -208,6 +211,11 @@ class Document:
             if not holds(entry):
                 raise self.error(place, f"{keyword} must be {form}, not {entry!r:.60}", keyword)
             view[keyword] = entry
+        self._check_below(place, view)
+        return view
+
+    def _check_below(self, place: int, view: dict[str, Any]) -> None:
+        """Flags of draft 4 become bounds; what stands in maps of schemas are schemas."""
         for strict, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if isinstance(view.get(strict), bool):
                 if view.pop(strict) and plain in view:
@@ -216,7 +224,6 @@ class Document:
             for name, entry in view.get(keyword, {}).items():
                 if not is_schema(entry):
                     raise self.error(place, "a schema is an object or a boolean", keyword, name)
-        return view
 
     def target(self, place: int, keyword: str) -> int:
         """The place that a reference of the schema at ``place`` leads to."""
@@ -264,3 +271,45 @@ class Document:
 def joined(base: str, ref: str) -> str:
     """``ref`` as an absolute URI."""
     return urldefrag(base)[0] + ref if ref.startswith("#") else urljoin(base, ref)
+
+
+class Structure:
+    """Numbers for JSON values, equal for equal ones (keys in the same order). Long lists of ``enum`` are not looked into."""
+
+    def __init__(self) -> None:
+        self._by_identity: dict[int, int] = {}
+        self._by_content: dict[object, int] = {}
+        self._kept: list[Any] = []  # what identities speak of stays alive
+
+    def number(self, value: Any) -> int | None:
+        """The number of an object that was learned; None of all else."""
+        return self._by_identity.get(id(value)) if isinstance(value, dict) else None
+
+    def learn(self, root: Any) -> None:
+        """Give numbers to ``root`` and all that is in it, innermost first."""
+        self._kept.append(root)
+        work: list[tuple[Any, bool]] = [(root, False)]
+        while work:
+            value, ready = work.pop()
+            if not isinstance(value, (dict, list)) or id(value) in self._by_identity:
+                continue
+            if not ready:
+                work.append((value, True))
+                below = value if isinstance(value, list) else [v for k, v in value.items() if not _opaque(k, v)]
+                work.extend((entry, False) for entry in below)
+                continue
+            content: object
+            if isinstance(value, dict):
+                content = tuple((key, self._of(key, entry)) for key, entry in value.items())
+            else:
+                content = ("list", *(self._of("", entry) for entry in value))
+            self._by_identity[id(value)] = self._by_content.setdefault(content, len(self._by_content))
+
+    def _of(self, key: Any, value: Any) -> object:
+        if isinstance(value, (dict, list)):
+            return id(value) if _opaque(key, value) else self._by_identity[id(value)]
+        return type(value).__name__, value if isinstance(value, tuple) else repr(value)
+
+
+def _opaque(key: Any, value: Any) -> bool:
+    return key == "enum" and isinstance(value, list) and len(value) > LONG_ENUM

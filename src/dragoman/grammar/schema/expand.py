@@ -201,40 +201,45 @@ class Expander:
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             if keyword in schema:
                 raise self.document.error(place, f"{keyword} is not supported inside not, if and oneOf", keyword)
-        options = list(denied(self.document, place, schema))
-        child = self.document.child
-        for index in range(len(schema.get("allOf", ()))):
-            options.append(Option(signed=(~child(place, "allOf", index),)))
-        for key in ("anyOf", PLACES):
-            if key in schema:
-                options.append(Option(signed=tuple(~option for option in self._options(place, schema, key))))
-        if "oneOf" in schema:
-            places = self._options(place, schema, "oneOf")
-            options.append(Option(signed=tuple(~option for option in places)))
-            apart = self._told_apart(place, schema)
-            options.extend(
-                Option(signed=(places[i], places[j]))
-                for j in range(len(places))
-                for i in range(j)
-                if (i, j) not in apart
-            )
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if keyword in schema:
-                options.append(Option(signed=(~self.document.target(place, keyword),)))
-        if "not" in schema:
-            options.append(Option(signed=(child(place, "not"),)))
-        if "if" in schema:
-            condition = child(place, "if")
-            if "then" in schema:
-                options.append(Option(signed=(condition, ~child(place, "then"))))
-            if "else" in schema:
-                options.append(Option(signed=(~condition, ~child(place, "else"))))
-        for name, below in self._dependent(place, schema):
-            options.append(Option(frozenset(("object",)), (present(name, place),), (~below,)))
+        options = [*denied(self.document, place, schema), *self._denied_combinators(place, schema)]
         if len(options) == 1:
             self._take(state, options[0], chain, ())
         else:
             state.clauses.append(Clause(tuple(options), chain, ()))
+
+    def _denied_combinators(self, place: int, schema: dict[str, Any]) -> Iterator[Option]:
+        """The ways in which the schemas that hold for the same value may fail."""
+        child = self.document.child
+        for option in self._options(place, schema, "allOf"):
+            yield Option(signed=(~option,))
+        for key in ("anyOf", PLACES):
+            if key in schema:
+                yield Option(signed=tuple(~option for option in self._options(place, schema, key)))
+        if "oneOf" in schema:
+            yield from self._denied_one(place, schema)
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword in schema:
+                yield Option(signed=(~self.document.target(place, keyword),))
+        if "not" in schema:
+            yield Option(signed=(child(place, "not"),))
+        if "if" in schema:
+            condition = child(place, "if")
+            if "then" in schema:
+                yield Option(signed=(condition, ~child(place, "then")))
+            if "else" in schema:
+                yield Option(signed=(~condition, ~child(place, "else")))
+        for name, below in self._dependent(place, schema):
+            yield Option(frozenset(("object",)), (present(name, place),), (~below,))
+
+    def _denied_one(self, place: int, schema: dict[str, Any]) -> Iterator[Option]:
+        """A oneOf fails where none of its options holds, or two do."""
+        places = self._options(place, schema, "oneOf")
+        yield Option(signed=tuple(~option for option in places))
+        apart = self._told_apart(place, schema)
+        for j in range(len(places)):
+            for i in range(j):
+                if (i, j) not in apart:
+                    yield Option(signed=(places[i], places[j]))
 
     def _take(self, state: State, option: Option, chain: Chain, owners: Owners) -> None:
         state.kinds &= option.kinds
@@ -244,7 +249,7 @@ class Expander:
     def _options(self, place: int, schema: dict[str, Any], key: Any) -> tuple[int, ...]:
         if key == PLACES:
             return tuple(schema[PLACES])
-        return tuple(self.document.child(place, key, index) for index in range(len(schema[key])))
+        return tuple(self.document.child(place, key, index) for index in range(len(schema.get(key, ()))))
 
     def _assert(self, state: State, place: int, schema: dict[str, Any], chain: Chain, owners: Owners) -> bool:
         document = self.document

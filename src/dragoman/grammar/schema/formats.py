@@ -66,8 +66,9 @@ def _ipv6() -> str:
     word = "[0-9a-fA-F]{1,4}"
     last = rf"(?:{word}:{word}|{IPV4})"
     options = [rf"(?:{word}:){{6}}{last}", rf"::(?:{word}:){{5}}{last}"]
-    for count in range(5):  # words behind the gap, before the last two
-        options.append(rf"(?:(?:{word}:){{0,{4 - count}}}{word})?::(?:{word}:){{{count}}}{last}")
+    options += [  # ``count`` words behind the gap, before the last two
+        rf"(?:(?:{word}:){{0,{4 - count}}}{word})?::(?:{word}:){{{count}}}{last}" for count in range(5)
+    ]
     options.append(rf"(?:(?:{word}:){{0,5}}{word})?::{word}")
     options.append(rf"(?:(?:{word}:){{0,6}}{word})?::")
     return f"(?:{'|'.join(options)})"

@@ -7,6 +7,7 @@ further key is written twice is not excluded: no grammar remembers keys.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -14,14 +15,16 @@ from itertools import combinations
 from ...errors import LimitError
 from .. import automata
 from ..automata import TooLarge
-from ..json import free_of
+from ..json import free_of, json_text
 from ..nodes import EMPTY, NOTHING, Node, Permutation, Ref, Repeat, alt, lit, seq
 from .atoms import Branch, Except, Goal, Keys, Member, Members, Name
 from .overlap import sizes
 from .rules import Rules
-from .strings import automaton, none_of
+from .strings import automaton, none_of, one_of_then
 
-STATES_MAX = 100_000
+STATES_MAX = 20_000
+# So many declared properties that may come next are told apart by a prefix tree; fewer are a list of alternatives.
+TREE_FROM = 24
 # Atoms "some member has ..." that no required property meets.
 OWED_MAX = 4
 
@@ -84,6 +87,8 @@ class _Object:
             return self._only_further()
         if rules.options.any_order and self.names and not self.owed and not counting:
             return self._any_order(further)
+        if len(self.names) > TREE_FROM and not self.owed and not counting:
+            return self._in_long_order(further)
         return self._in_order(further)
 
     def _only_further(self) -> Node:
@@ -176,6 +181,47 @@ class _Object:
             self.rules.rules[names[state]] = alt(*options) if options else NOTHING
         return seq(lit("{"), layout.pad, Ref(names[start]))
 
+    def _in_long_order(self, further: bool) -> Node:
+        """As :meth:`_in_order` with nothing counted; the keys that may come next share their beginnings.
+
+        From a place in the order the next key is one of a run of names, up to the first required one. Runs are put
+        together from spans of a binary tree over all names, one prefix tree each: n log n in all.
+        """
+        rules, layout = self.rules, self.rules.layout
+        count = len(self.names)
+        live = [i for i in range(count) if not rules.impossible(self.goal_of(self.names[i], NONE))]
+        if any(name in self.required and i not in live for i, name in enumerate(self.names)):
+            return NOTHING
+        rest = [Ref(rules.new_name()) for _ in range(count + 1)]
+        comma = seq(lit(","), layout.comma)
+        behind = {i: rules.rule(seq(self._value(self.goal_of(self.names[i], NONE)), rest[i + 1])) for i in live}
+        keys = {i: json_text(self.names[i], rules.options.banned) for i in live}
+        needed = [i for i, name in enumerate(self.names) if name in self.required]
+        spans: dict[tuple[int, int], Node] = {}
+
+        def span(start: int, end: int) -> Node:
+            if (start, end) not in spans:
+                inside = [(keys[i], behind[i]) for i in range(start, end) if i in behind]
+                spans[start, end] = rules.rule(one_of_then(inside, rules.rule)) if inside else NOTHING
+            return spans[start, end]
+
+        def following(start: int) -> tuple[list[Node], bool]:
+            """The keys that may come next, and whether the end or a further key may."""
+            at = bisect_left(needed, start)
+            stop = needed[at] + 1 if at < len(needed) else count
+            nodes = [node for a, b in _spans(start, stop) if (node := span(a, b)) != NOTHING]
+            return nodes, at == len(needed)
+
+        extra = self.pair(None, NONE)
+        tail = rules.rule(seq(Repeat(seq(comma, extra)), lit("}"))) if further else lit("}")
+        for start in range(count + 1):
+            nodes, last = following(start)
+            options: list[Node] = [seq(comma, alt(*nodes))] if nodes else []
+            rules.rules[rest[start].name] = alt(*options, *([tail] if last else []))
+        nodes, last = following(0)
+        ends: list[Node] = [lit("}"), *([seq(extra, tail)] if further else [])] if last else []
+        return seq(lit("{"), layout.pad, alt(*nodes, *ends))
+
     def _subsets(self, owed: Owed, name: str | None) -> list[Owed]:
         """What of that owed one member may meet."""
         able = [i for i in sorted(owed) if name is None or self.rules.values.has(self.owed[i].keys, name)]
@@ -253,6 +299,17 @@ class _Object:
             return NOTHING
         body = automaton(edges, lambda state: ends[labels[state]], rules.char, rules.rules, rules.new_name())
         return seq(lit('"'), free_of(body, rules.style))
+
+
+def _spans(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """``range(start, stop)`` as aligned spans whose sizes are powers of two, at least 8 where there is room."""
+    while start < stop:
+        size = 8
+        while start % (2 * size) == 0 and start + 2 * size <= stop:
+            size *= 2
+        end = min(start - start % 8 + 8, stop) if start % 8 or start + size > stop else start + size
+        yield start, end
+        start = end
 
 
 def _named_in(keys: Keys) -> Iterator[str]:

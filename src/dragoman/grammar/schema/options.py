@@ -17,8 +17,8 @@ class SchemaOptions:
     and says nothing of ``additionalProperties`` has no others (JSON Schema itself says: any). any_order: properties in
     any order, not in the declared one. string_max: characters of a string without ``maxLength``. number_digits,
     fraction_digits: digits before and after the point where no bound says otherwise. banned: texts that no string value
-    or key may hold as written (in constants they are escaped). escapes: whether ``\\uXXXX`` may be written for printable
-    characters; without it, and in strings with a pattern or format, a string has one spelling.
+    or key may hold as written (in constants they are escaped). escapes: whether ``\\uXXXX`` may be written for
+    printable characters; without it, and in strings with a pattern or format, a string has one spelling.
     remotes: documents that references may lead to, by URI. lenient: keywords that cannot be enforced are left out, with
     a warning for the caller, instead of refused.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..automata import TooLarge
-from .atoms import Branch, Goal, Items, Member, Members, Name, Range, Size, Text
+from .atoms import Branch, Except, Goal, Items, Keys, Member, Members, Name, Range, Size, Text
 from .expand import Expander
 from .keywords import FRACTION, INTEGER
 from .languages import Languages
@@ -17,6 +17,7 @@ class Overlap:
     def __init__(self, values: Values) -> None:
         self.values = values
         self.expander = values.expander
+        self._indices: dict[int, MemberIndex] = {}
 
     def pairs_apart(self, places: tuple[int, ...], kinds: frozenset[str]) -> frozenset[tuple[int, int]]:
         """The pairs (by index, ascending) of the schemas at ``places`` that share no value of these kinds."""
@@ -69,19 +70,46 @@ class Overlap:
 
     def member_goal(self, branch: Branch, name: str) -> Goal:
         """What the value of a member ``name`` satisfies that is known to be there."""
-        goal: dict[int, None] = {}
-        for atom in branch.about(Members, Member):
-            single = isinstance(atom, Member)
-            if (atom.keys == Name(name)) if single else self.values.has(atom.keys, name):
-                goal.update(dict.fromkeys(atom.goal))
+        index = self._indices.get(id(branch))
+        if index is None or index.branch is not branch:
+            index = self._indices[id(branch)] = MemberIndex(branch)
+        goal = dict.fromkeys(index.named.get(name, ()))
+        for left_out, sets, below in index.others:
+            if name not in left_out and not any(self.values.has(keys, name) for keys in sets):
+                goal.update(dict.fromkeys(below))
+        for keys, below in index.patterned:
+            if self.values.has(keys, name):
+                goal.update(dict.fromkeys(below))
         return tuple(sorted(goal))
+
+
+class MemberIndex:
+    """What a branch says of members, by name, so that thousands of names are looked up one by one."""
+
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
+        self.named: dict[str, tuple[int, ...]] = {}
+        self.others: list[tuple[frozenset[str], tuple[Keys, ...], Goal]] = []
+        self.patterned: list[tuple[Keys, Goal]] = []
+        for atom in branch.about(Members, Member):
+            keys = atom.keys
+            if isinstance(keys, Name):
+                self.named[keys.name] = (*self.named.get(keys.name, ()), *atom.goal)
+            elif isinstance(atom, Member):
+                continue  # some member, not known which
+            elif isinstance(keys, Except):
+                names = frozenset(each.name for each in keys.sets if isinstance(each, Name))
+                self.others.append((names, tuple(e for e in keys.sets if not isinstance(e, Name)), atom.goal))
+            else:
+                self.patterned.append((keys, atom.goal))
 
 
 def item_goal(branch: Branch, index: int | None) -> Goal:
     """What the item at ``index`` satisfies; None: the items behind all that are told apart."""
     goal: dict[int, None] = {}
     for items in branch.about(Items):
-        if (items.stop is None and (index is None or index >= items.start)) or (index is not None and items.stop is not None and items.start <= index < items.stop):
+        inside = index is not None and items.start <= index and (items.stop is None or index < items.stop)
+        if inside or (index is None and items.stop is None):
             goal.update(dict.fromkeys(items.goal))
     return tuple(sorted(goal))
 

@@ -18,6 +18,13 @@ def one_of(texts: Iterable[str], new_rule: Callable[[Node], Node]) -> Node:
     unique = list(dict.fromkeys(texts))
     if len(unique) <= FLAT:
         return alt(*map(lit, unique)) if unique else Choice(())
+    return one_of_then([(text, EMPTY) for text in unique], new_rule)
+
+
+def one_of_then(pairs: Iterable[tuple[str, Node]], new_rule: Callable[[Node], Node]) -> Node:
+    """One of the texts and then what belongs to it. Texts are unique; those in JSON quotes never begin another."""
+    behind = dict(pairs)
+    unique = list(behind)
     # Built from the longest beginnings up, each branching in a rule of its own: no deep nesting, whatever the texts.
     unique.sort()
     built: dict[tuple[int, int, int], Node] = {}
@@ -34,10 +41,13 @@ def one_of(texts: Iterable[str], new_rule: Callable[[Node], Node]) -> Node:
         work.pop()
         head = Literal(unique[start][at:shared].encode())
         if end - start == 1:
-            built[span] = Literal(unique[start][at:].encode())
+            built[span] = seq(Literal(unique[start][at:].encode()), behind[unique[start]])
             continue
-        items = [built[g] if g in built else Literal(unique[g[0]][shared:].encode()) for g in groups]
-        ends = [EMPTY] if len(unique[start]) == shared else []
+        items = [
+            built[g] if g in built else seq(Literal(unique[g[0]][shared:].encode()), behind[unique[g[0]]])
+            for g in groups
+        ]
+        ends = [behind[unique[start]]] if len(unique[start]) == shared else []
         built[span] = new_rule(seq(head, Choice((*items, *ends))))
     return built[0, len(unique), 0]
 

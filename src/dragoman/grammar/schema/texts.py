@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import LimitError
+from .. import automata
 from ..automata import Dfa, TooLarge, intersection, of_length
 from ..json import free_of, json_string
 from ..nodes import NOTHING, Choice, Class, Node, Repeat, Sequence, alt, lit, seq
@@ -12,6 +13,9 @@ from .atoms import Among, Branch, Not, Text
 from .overlap import sizes
 from .rules import Rules
 from .strings import as_repeat, automaton, none_of
+
+# States of a pattern together with a bound of its length.
+SIZED_MAX = 15_000
 
 
 def string(rules: Rules, branch: Branch) -> Node:
@@ -38,6 +42,26 @@ def string(rules: Rules, branch: Branch) -> Node:
     if key not in rules.shared:
         rules.shared[key] = rules.rule(_constrained(rules, branch, least, most))
     return rules.shared[key]
+
+
+def merged_strings(rules: Rules, branches: list[Branch]) -> tuple[list[Branch], Node | None]:
+    """The branches, and the strings of those that have patterns or the like as one automaton, if not too large.
+
+    Several automata that run beside each other cost more than one that knows all of them.
+    """
+    chosen = [b for b in branches if "string" in b.kinds and b.about(Text, Not) and not b.about(Among)]
+    if len(chosen) < 2:
+        return branches, None
+    bounds = {sizes(branch, "string") for branch in chosen}
+    dfa = automata.NOTHING
+    try:
+        for branch in chosen:
+            dfa = automata.union(dfa, rules.languages.of_branch(branch, sized=len(bounds) > 1))
+        node = _of_automaton(rules, dfa, *(next(iter(bounds)) if len(bounds) == 1 else (0, None)))
+    except TooLarge:
+        return branches, None
+    rest = [Branch(b.kinds - {"string"}, b.atoms) if b in chosen else b for b in branches]
+    return [branch for branch in rest if branch.kinds], rules.rule(node)
 
 
 def _constrained(rules: Rules, branch: Branch, least: int, most: int | None) -> Node:
@@ -82,7 +106,11 @@ def _of_automaton(rules: Rules, dfa: Dfa, least: int, most: int | None) -> Node:
         body: Node = Repeat(char, least, most) if most != 0 else lit("")
         return seq(lit('"'), free_of(body, style), lit('"'))
     if least or most is not None:
+        if (least if most is None else most) * len(dfa.edges) > 100 * SIZED_MAX:
+            raise TooLarge
         dfa = intersection(dfa, of_length(least, most))
+        if len(dfa.edges) > SIZED_MAX:
+            raise TooLarge
     close = lit('"')
     body = automaton(
         dfa.edges, lambda state: close if state in dfa.accepting else NOTHING, rules.char, rules.rules, rules.new_name()
@@ -138,7 +166,7 @@ def _written(rules: Rules, tree: Tree) -> Node | None:
     if isinstance(tree, Sequence):
         return seq(*(_written(rules, item) or lit("") for item in tree.items))
     if isinstance(tree, Choice):
-        return alt(*(_written(rules, item) or lit("") for item in tree.items))
+        return Choice(tuple(dict.fromkeys(_written(rules, item) or lit("") for item in tree.items)))
     if isinstance(tree, Repeat):
         item = _written(rules, _consuming(tree.item) if nullable(tree.item) else tree.item)
         least = 0 if nullable(tree.item) else tree.min

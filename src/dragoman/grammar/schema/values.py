@@ -115,6 +115,8 @@ class Values:
         if not lists:
             return None
         unique = {canonical(value): value for value in min(lists, key=len)}
+        if len(branch.atoms) == 1:
+            return [value for value in unique.values() if kind_name(value) in branch.kinds]
         return [value for value in unique.values() if self.satisfies(branch, value)]
 
     def few(self, goal: Goal, limit: int) -> list[Any] | None:
