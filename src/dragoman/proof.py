@@ -189,7 +189,8 @@ class _Prover:
         text = self.prober.after_user(said, rung)
         if text is None:
             return None
-        closed = self.prober.after_user(None, rung) or ""
+        text = text.removesuffix(self.profile.trailer)
+        closed = (self.prober.after_user(None, rung) or "").removesuffix(self.profile.trailer)
         header = self.profile.assistant_header
         at = text.find(header) if header.strip() else -1
         if at >= 0:

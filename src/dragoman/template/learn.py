@@ -60,6 +60,7 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
         generic_tools=tools.generic,
         end_of_turn=stops,
         role_starts=starts,
+        trailer=anchors.trailer,
         thinking_switches=spoken.switches,
         baseline=(climbed.rung or plain or wanted).to_dict(),
         literals=facts.literals,

@@ -227,6 +227,7 @@ class Profile:
     generic_tools: bool = False  # the template knows no tools: the generic dialect is used
     end_of_turn: tuple[str, ...] = ()  # stop texts, the first is the one that the template writes
     role_starts: Mapping[str, str] = field(default_factory=dict)  # role -> text that starts a turn of that role
+    trailer: str = ""  # what is appended to every conversation, whoever spoke last
     thinking_switches: tuple[str, ...] = ()  # template variables that switch reasoning
     losses: frozenset[str] = frozenset()  # what the template drops: trim, reasoning, null, repr, ...
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the winning rung of the probe ladder
