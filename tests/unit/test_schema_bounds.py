@@ -119,7 +119,7 @@ REFUSED: dict[str, Any] = {
     "pattern and a long length": {"pattern": "^([a-z]+ )*$", "minLength": 100, "maxLength": 10_000},
     "30 overlapping schemas": one_of_required(30),
     "none of 30 schemas": {"not": {"anyOf": one_of_required(30)["oneOf"]}},
-    "many choices": {"allOf": [{"anyOf": [{"minimum": i}, {"maximum": j}]} for i in range(7) for j in range(7)]},
+    "many choices": {"allOf": [{"anyOf": [{"minimum": i}, {"maximum": -i}]} for i in range(40)]},
     "members counted beside many names": {"properties": {f"p{i}": {} for i in range(300)}, "minProperties": 200},
     "a fine step": {"type": "number", "multipleOf": 0.123456789},
 }

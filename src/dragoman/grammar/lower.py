@@ -40,12 +40,20 @@ from .schema import SchemaOptions, compile_schema
 Mode = OneOf["reader", "writer"]
 
 
-def lower(grammar: Grammar, mode: Mode, *, options: SchemaOptions | None = None, limits: Limits = DEFAULT) -> Grammar:
+def lower(
+    grammar: Grammar,
+    mode: Mode,
+    *,
+    options: SchemaOptions | None = None,
+    limits: Limits = DEFAULT,
+    warnings: list[str] | None = None,
+) -> Grammar:
     """The side ``mode`` of ``grammar``; the writer's has no recovery points.
 
+    ``warnings`` takes what ``options.lenient`` leaves out of a schema.
     Raises GrammarError for a reference to no rule, and what :func:`compile_schema` and :func:`read_gbnf` raise.
     """
-    lowering = _Lowering(grammar, mode, options or SchemaOptions(), limits)
+    lowering = _Lowering(grammar, mode, options or SchemaOptions(), limits, warnings)
     roots = [grammar.start]
     if mode == "reader":
         roots += [recovery.rule for recovery in grammar.recovery.values()]
@@ -61,7 +69,10 @@ def lower(grammar: Grammar, mode: Mode, *, options: SchemaOptions | None = None,
 class _Lowering:
     """Rewrites rule by rule. Rules of schemas and foreign grammars appear beside the given ones, once for each text."""
 
-    def __init__(self, grammar: Grammar, mode: Mode, options: SchemaOptions, limits: Limits) -> None:
+    def __init__(
+        self, grammar: Grammar, mode: Mode, options: SchemaOptions, limits: Limits, warnings: list[str] | None
+    ) -> None:
+        self._warnings = warnings
         self._rules: Mapping[str, Node] = grammar.rules
         self._heads = {name.partition(".")[0] for name in grammar.rules}
         self._writer = mode == "writer"
@@ -136,7 +147,12 @@ class _Lowering:
             # Any-JSON rules are the same for all schemas, so they share one set.
             json_prefix = "schema.json" if "schema" not in self._heads else f"{name}.json"
             return name, compile_schema(
-                parsed, name=name, options=self._options, limits=self._limits, json_prefix=json_prefix
+                parsed,
+                name=name,
+                options=self._options,
+                limits=self._limits,
+                json_prefix=json_prefix,
+                warnings=self._warnings,
             )
 
         return self._expand("schema", text, rules)

@@ -274,7 +274,7 @@ def joined(base: str, ref: str) -> str:
 
 
 class Structure:
-    """Numbers for JSON values, equal for equal ones (keys in the same order). Long lists of ``enum`` are not looked into."""
+    """Numbers for JSON values, equal for equal ones (keys in the same order). Long lists of ``enum`` stay closed."""
 
     def __init__(self) -> None:
         self._by_identity: dict[int, int] = {}

@@ -135,11 +135,12 @@ class Expander:
         while work:
             state = work.pop()
             steps += 1
-            if len(work) + len(out) > BRANCHES_MAX or steps > 20 * BRANCHES_MAX:
+            most = min(BRANCHES_MAX, self.limits.schema_nodes)
+            if len(work) + len(out) > most or steps > 20 * most:
                 raise LimitError(
                     f"{self._where(goal)} has too many combinations of alternatives",
                     bound="schema_nodes",
-                    limit=BRANCHES_MAX,
+                    limit=most,
                 )
             if not self._settle(state):
                 continue
