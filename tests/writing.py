@@ -120,11 +120,11 @@ def requests() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "plain", {}
 
 
-def cases(name: str, fmt: ChatFormat) -> tuple[list[Case], list[str]]:
-    """The requests that the format can carry, and why it refuses the others."""
+def cases(name: str, fmt: ChatFormat, count: int) -> tuple[list[Case], list[str]]:
+    """``count`` requests (others for each name) as far as the format can carry them, and why it refuses the others."""
     found: list[Case] = []
     refused: list[str] = []
-    for kind, arguments in requests():
+    for kind, arguments in random.Random(name).sample(list(requests()), count):
         try:
             found.append(Case(f"{name}-{kind}", fmt, arguments))
         except DragomanError as error:

@@ -22,7 +22,7 @@ from tests.formats import learned_format, sources
 from tests.toolsets import SETS, names, parameters_of
 from tests.writing import Case, Meant, cases
 
-WALKS = -(-600 // len(sources()))
+WALKS = -(-500 // len(sources()))
 _SPACE = b" \t\r\n"
 
 
@@ -162,7 +162,7 @@ def test_all_but_a_marker_is_delivered_behind_every_byte(name: str) -> None:
     fmt = learned_format(name)
     if fmt.profile.tools is None or fmt.proof["tool_calls"] not in ("proven", "not expressible"):
         pytest.skip(f"calls are not proven: {fmt.proof.claims['tool_calls'].why}")
-    possible, _ = cases(name, fmt)
+    possible, _ = cases(name, fmt, 8)
     walkers = [case.walker() for case in possible]
     flaws: list[str] = []
     measured = 0

