@@ -30,11 +30,13 @@ from dragoman.grammar.schema.options import SchemaOptions
 from dragoman.prompt import Prompter, Rendering
 from dragoman.proof import Proof, prove
 from dragoman.request import dialect_request
+from dragoman.template import catalogue
 from dragoman.template.adapt import normalise
 from dragoman.template.capabilities import Capabilities, find_capabilities
 from dragoman.template.learn import learn
 from dragoman.template.profile import Profile
 from dragoman.template.render import Template
+from dragoman.template.variables import check_variables, template_variables
 from dragoman.turn import Turn
 from dragoman.vocab import Vocabulary
 from dragoman.vocab.gguf import read_metadata
@@ -53,6 +55,18 @@ class Learned:
     profile: Profile
     proof: Proof
     capabilities: Capabilities
+
+
+@dataclasses.dataclass(frozen=True)
+class Defaults:
+    """What a request gets that says nothing of it; see ``ChatFormat.with_defaults``."""
+
+    variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    prefill_assistant: bool = False
+    media_placeholder: str | None = None
+
+
+_NO_DEFAULTS = Defaults()
 
 
 @lru_cache(maxsize=256)
@@ -75,8 +89,16 @@ class ChatFormat:
     capabilities: nine flags found by executing the template. template_hash: SHA-256 of its text, for cache keys.
     """
 
-    def __init__(self, plain: Learned, with_tools: Learned | None = None, *, vocab: Vocabulary | None = None) -> None:
+    def __init__(
+        self,
+        plain: Learned,
+        with_tools: Learned | None = None,
+        *,
+        vocab: Vocabulary | None = None,
+        defaults: Defaults = _NO_DEFAULTS,
+    ) -> None:
         self._plain = plain
+        self.defaults = defaults
         self._with_tools = with_tools
         main = with_tools or plain
         self.template = main.template
@@ -133,9 +155,46 @@ class ChatFormat:
         tool_use = metadata.text("tokenizer.chat_template.tool_use")
         return cls.from_template(source, tool_use=tool_use or None, bos_token=bos, eos_token=eos, vocab=vocab)
 
+    @classmethod
+    def from_name(
+        cls,
+        name: str,
+        *,
+        bos_token: str | None = None,
+        eos_token: str | None = None,
+        vocab: Vocabulary | None = None,
+    ) -> ChatFormat:
+        """The built-in format ``name`` (see ``template.catalogue.NAMES``), for models that ship no template.
+
+        bos_token, eos_token: the model's own where they are not the format's. Raises: UsageError for another name.
+        """
+        entry = catalogue.find(name)
+        return cls.from_template(
+            entry.source,
+            bos_token=entry.bos_token if bos_token is None else bos_token,
+            eos_token=entry.eos_token if eos_token is None else eos_token,
+            vocab=vocab,
+        )
+
     def with_vocab(self, vocab: Vocabulary | None) -> ChatFormat:
         """The same format with another vocabulary. Nothing is learned again."""
-        return ChatFormat(self._plain, self._with_tools, vocab=vocab)
+        return ChatFormat(self._plain, self._with_tools, vocab=vocab, defaults=self.defaults)
+
+    def with_defaults(
+        self,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        prefill_assistant: bool = False,
+        media_placeholder: str | None = None,
+    ) -> ChatFormat:
+        """The same format with what a request gets that says nothing of it.
+
+        variables: of the template, below the request's own chat_template_kwargs. Raises: UsageError for variables
+        that no request may set.
+        """
+        check_variables(variables or {}, "variables")
+        defaults = Defaults(dict(variables or {}), prefill_assistant, media_placeholder)
+        return ChatFormat(self._plain, self._with_tools, vocab=self.vocab, defaults=defaults)
 
     def turn(
         self,
@@ -158,6 +217,8 @@ class ChatFormat:
         id_seed: int | str | None = None,
         now: datetime.datetime | None = None,
         schema_options: SchemaOptions | None = None,
+        prefill_assistant: bool | None = None,
+        media_placeholder: str | None = None,
     ) -> Turn:
         """One request: OpenAI's messages, tools and options in, prompt, reader and constraint out.
 
@@ -168,12 +229,29 @@ class ChatFormat:
         on_mismatch ``strict`` raises OutputError where the output breaks its format. undeclared_calls ``call``: calls
         are read though no tools were given. generation_prompt replaces what the reader takes as already written.
         id_seed: makes call ids repeatable. now: the time that the template may print. schema_options: how JSON values
-        are written under a constraint.
+        are written under a constraint. prefill_assistant: the model goes on with a last message of the assistant that
+        has no calls, as with continue_final_message. media_placeholder: the text that stands for each picture, sound
+        or film; without one the template has to write its own. Of both, None is as :meth:`with_defaults` says.
 
         Raises: UsageError (with the argument's name), TemplateError, LimitError.
         """
         checked, declared = normalise(messages, tools)
         known = self._for(declared)
+        if prefill_assistant is None:
+            prefill_assistant = self.defaults.prefill_assistant
+        if media_placeholder is None:
+            media_placeholder = self.defaults.media_placeholder
+        if prefill_assistant and add_generation_prompt and not continue_final_message:
+            continue_final_message = _is_prefill(checked)
+        variables, thinking = template_variables(
+            known.template,
+            known.profile,
+            enable_thinking=enable_thinking,
+            reasoning_effort=reasoning_effort,
+            response_format=response_format,
+            own=chat_template_kwargs,
+            defaults=self.defaults.variables,
+        )
         request = dialect_request(
             known.profile,
             tools=declared,
@@ -193,10 +271,11 @@ class ChatFormat:
         rendering = Rendering(
             messages=checked,
             tools=declared,
-            variables=_variables(known.profile, enable_thinking, reasoning_effort, chat_template_kwargs),
+            variables=variables,
             now=now,
             add_generation_prompt=add_generation_prompt,
             continued=_continued(continue_final_message, checked),
+            media_placeholder=media_placeholder,
         )
         prompt = prompter.prompt(rendering, request)
         opened = prompt.generation_prompt if generation_prompt is None else generation_prompt
@@ -204,10 +283,10 @@ class ChatFormat:
             prompt = dataclasses.replace(prompt, written=((prompter.after_header(generation_prompt), False),))
         prefix = "".join(text for text, _ in prompt.written)
         opened_by_prompt = None if _opens_known(known.profile, prefix) else opened_block(prefix)
-        request = dataclasses.replace(request, prefix=prefix, thinking=enable_thinking, reasoning=opened_by_prompt)
+        request = dataclasses.replace(request, prefix=prefix, thinking=thinking, reasoning=opened_by_prompt)
         # Inside the content, a reasoning block that the prompt opened would lack its opener.
         inline = not request.read_reasoning and rendering.continued is None
-        owner = self if known is self._main() else ChatFormat(known, vocab=self.vocab)
+        owner = self if known is self._main() else ChatFormat(known, vocab=self.vocab, defaults=self.defaults)
         return Turn(
             owner,
             request,
@@ -284,19 +363,20 @@ def _key(request: DialectRequest) -> str:
     return json.dumps(dataclasses.asdict(request), default=repr, sort_keys=False)
 
 
-def _variables(
-    profile: Profile, thinking: bool | None, effort: str | None, own: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    if thinking is not None:
-        out["enable_thinking"] = thinking
-        out.update(dict.fromkeys(profile.thinking_switches, thinking))
-    if effort is not None:
-        out["reasoning_effort"] = effort
-        if effort == "none" and thinking is None:
-            out["enable_thinking"] = False
-    out.update(own or {})
-    return out
+def _is_prefill(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """True: the last message is one of the assistant that waits for its end. Raises: UsageError for two of them."""
+
+    def unfinished(message: Mapping[str, Any]) -> bool:
+        return message["role"] == "assistant" and "tool_calls" not in message
+
+    if not unfinished(messages[-1]):
+        return False
+    if len(messages) > 1 and unfinished(messages[-2]):
+        raise UsageError(
+            "two messages of the assistant at the end: which one should the model go on with? Join them",
+            param=f"messages[{len(messages) - 1}]",
+        )
+    return True
 
 
 def _continued(wanted: bool | str, messages: Sequence[Mapping[str, Any]]) -> str | None:

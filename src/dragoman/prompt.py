@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -16,7 +16,8 @@ from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.profile import Profile, ReasoningMode, ReasoningProfile
+from dragoman.template.history import second_forms
+from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
 from dragoman.vocab import Vocabulary
 
@@ -29,6 +30,7 @@ class Prompt:
 
     parts: (text, is_input); input is what came with the request and can hold no control token.
     written: the parts that belong to the turn which the model goes on with, after the assistant header.
+    generation_prompt: all that was written for that turn: the header, and what the model goes on with.
     """
 
     parts: tuple[Part, ...]
@@ -59,6 +61,7 @@ class Rendering:
     now: datetime.datetime | None
     add_generation_prompt: bool
     continued: str | None  # the field of the last message that the model goes on with: content, reasoning_content
+    media_placeholder: str | None = None  # the text that stands for each picture, sound or film
 
 
 class Prompter:
@@ -84,25 +87,25 @@ class Prompter:
             schema = request.answer.schema if isinstance(request.answer, JsonAnswer) else None
             messages = [dict(m) for m in with_tool_instructions(messages, tools, schema, choice=request.choice)]
             tools = []
-        adapted = adapt(messages, self._capabilities, keys=self._template.keys)
-        try:
-            with_prompt, without = self._rendered(adapted, tools, rendering)
-        except TemplateError:
-            completed = [_completed(tool) for tool in tools]
-            if completed == tools:
-                raise
-            # The template needs what a tool may leave out.
-            with_prompt, without = self._rendered(adapted, completed, rendering)
+        adapted = adapt(
+            messages,
+            self._capabilities,
+            keys=self._template.keys,
+            reasoning_key=self._profile.reasoning.message_key,
+            media_placeholder=rendering.media_placeholder,
+        )
+        with_prompt, without = self._accepted(adapted, tools, rendering)
         if not rendering.add_generation_prompt:
             return Prompt(without, (), "", self._vocab, self._profile.literals)
         generation_prompt = self._generation_prompt(_text(with_prompt), _text(without))
         written: tuple[Part, ...] = ((self.after_header(generation_prompt), False),)
         if rendering.continued is not None:
-            reasoning = read_as_reasoning(self._profile, request) if request.read_reasoning else self._profile.reasoning
-            more = self._continuation(last, rendering.continued, written[0][0], reasoning)
-            with_prompt = (*with_prompt, *more)
+            opened = written[0][0]
+            kept, more = self._continuation(last, rendering.continued, opened, request)
+            with_prompt = (*_cut(with_prompt, len(opened) - len(kept)), *more)
+            generation_prompt = generation_prompt[: len(generation_prompt) - len(opened)] + kept + _text(more)
             # Where reasoning is not told apart, only the field that goes on is the message's.
-            written = (*written, *(more if request.read_reasoning else more[-1:]))
+            written = ((kept, False), *(more if request.read_reasoning else more[-1:]))
         return Prompt(
             tuple(part for part in with_prompt if part[0]),
             tuple(part for part in written if part[0]),
@@ -110,6 +113,25 @@ class Prompter:
             self._vocab,
             self._profile.literals,
         )
+
+    def _accepted(
+        self, messages: list[dict[str, Any]], tools: list[Mapping[str, Any]], rendering: Rendering
+    ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+        """The prompt with and without the generation prompt, in the first form that the template accepts."""
+        try:
+            return self._rendered(messages, tools, rendering)
+        except TemplateError as error:
+            refusal = error
+        # The template may need what a tool leaves out, or take a message in another form only.
+        completed = [_completed(tool) for tool in tools]
+        for tools_form in (tools, completed) if completed != tools else (tools,):
+            forms = [messages] if tools_form is not tools else []
+            for form in (*forms, *second_forms(messages)):
+                try:
+                    return self._rendered(form, tools_form, rendering)
+                except TemplateError:
+                    continue
+        raise refusal
 
     def _rendered(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], rendering: Rendering
@@ -155,26 +177,49 @@ class Prompter:
         return any(marker in text for marker in markers if marker) or opened_block(text) is not None
 
     def _continuation(
-        self, message: Mapping[str, Any], field: str, opened: str, reasoning: ReasoningProfile
-    ) -> list[Part]:
-        """The parts that write ``message`` behind the generation prompt, up to where the model goes on."""
+        self, message: Mapping[str, Any], field: str, opened: str, request: DialectRequest
+    ) -> tuple[str, list[Part]]:
+        """How ``message`` is written up to where the model goes on: what stays of ``opened``, and the parts behind."""
         thought, said = message.get("reasoning_content") or "", _content_text(message.get("content"))
-        can_think = reasoning.mode is not ReasoningMode.NONE and bool(reasoning.close.text)
+        shown = self._profile.reasoning
+        opens = opened_block(opened) if shown.mode is ReasoningMode.NONE or not shown.close.text else None
+        can_think = opens is not None or (shown.mode is not ReasoningMode.NONE and bool(shown.close.text))
+        wrapped = self._profile.content.mode is ContentMode.WRAPPED and bool(self._profile.content.open.text)
+        reasoning = opens or shown
+        if field == "reasoning_content" and not can_think and not wrapped:
+            # By the tags that models use unasked, which are read as reasoning too; their layout is the model's.
+            unasked = read_as_reasoning(self._profile, request)
+            reasoning, can_think = replace(unasked, open=Marker(text=unasked.open.text)), True
         inside = can_think and _is_inside(opened, reasoning.open.text, reasoning.close.text)
         out: list[Part] = []
-        if field == "reasoning_content":
-            if not can_think:
-                raise UsageError("the template knows no reasoning to continue", param="continue_final_message")
+        if can_think and (thought or inside or field == "reasoning_content"):
             if not inside:
+                # A block that the prompt closed already would be a second one.
+                opened = "" if _is_closed(opened, reasoning) else opened
                 out.append((reasoning.open.written, False))
-            return [*out, (thought, True)]
-        if can_think and (thought or inside):
-            if not inside:
-                out.append((reasoning.open.written, False))
-            out += [(thought, True), (reasoning.close.written, False)]
-        if self._profile.content.open.text and self._profile.content.mode.value == "wrapped":
+            out.append((thought, True))
+            if field == "reasoning_content":
+                return opened, out
+            out.append((reasoning.close.written, False))
+        if wrapped:
             out.append((self._profile.content.open.written, False))
-        return [*out, (said, True)]
+        return opened, [*out, (said, True)]
+
+
+def _is_closed(opened: str, reasoning: ReasoningProfile) -> bool:
+    """True: ``opened`` is a reasoning block and its end."""
+    return bool(reasoning.close.text) and opened.rstrip().endswith(reasoning.close.text)
+
+
+def _cut(parts: Sequence[Part], count: int) -> tuple[Part, ...]:
+    """The parts without their last ``count`` characters."""
+    out = list(parts)
+    while count > 0 and out:
+        text, is_input = out.pop()
+        if len(text) > count:
+            out.append((text[: len(text) - count], is_input))
+        count -= len(text)
+    return tuple(out)
 
 
 def _completed(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -148,7 +148,65 @@ def test_an_image_for_a_text_template_is_refused() -> None:
     content = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:"}}]
     with pytest.raises(UsageError, match=r"messages\[0\].content\[1\] is of type 'image_url'"):
         adapted([{"role": "user", "content": content}], replace(ALL, supports_typed_content=False))
-    assert adapted([{"role": "user", "content": content}], ALL)[0]["content"] == content
+    assert adapted([{"role": "user", "content": content}], ALL, keys={"image_url"})[0]["content"] == content
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:"}}
+
+
+def test_a_picture_goes_under_the_name_that_the_template_knows() -> None:
+    user = [{"role": "user", "content": [IMAGE]}]
+    assert adapted(user, ALL, keys={"image", "text"})[0]["content"] == [{**IMAGE, "type": "image"}]
+    with pytest.raises(UsageError, match="does not know; give media_placeholder"):
+        adapted(user, ALL, keys={"audio", "text"})
+
+
+@pytest.mark.parametrize("kind", ["image_url", "input_image", "input_audio", "input_video"])
+def test_a_placeholder_stands_for_a_picture_a_sound_or_a_film(kind: str) -> None:
+    content = [
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+        {"type": kind},
+        {"type": "text", "text": "c"},
+    ]
+    user = [{"role": "user", "content": content}]
+    text_only = replace(ALL, supports_typed_content=False)
+    assert adapted(user, text_only, media_placeholder="<M>")[0]["content"] == "a\nb<M>c"
+    assert adapted(user, ALL, media_placeholder="<M>")[0]["content"][2] == {"type": "text", "text": "<M>"}
+
+
+def call(id: str, name: str) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": {}}}
+
+
+CALLS = {"role": "assistant", "content": "", "tool_calls": [call("a", "f"), call("b", "g")]}
+
+
+def result(content: str, **more: Any) -> dict[str, Any]:
+    return {"role": "tool", "content": content, **more}
+
+
+def test_results_get_the_name_of_their_call_and_its_place_where_no_id_is_written() -> None:
+    asked = [{"role": "user", "content": "hi"}, CALLS]
+    given = [*asked, result("of b", tool_call_id="b"), result("of a", tool_call_id="a", name="own")]
+    of_a = {**result("of a", tool_call_id="a"), "name": "own"}
+    of_b = {**result("of b", tool_call_id="b"), "name": "g"}
+    assert adapted(given, ALL)[2:] == [of_a, of_b]
+    assert adapted(given, ALL, keys={"tool_call_id"})[2:] == [of_b, of_a]
+    foreign = [*asked, result("x", tool_call_id="z"), result("of a", tool_call_id="a")]
+    assert [message["content"] for message in adapted(foreign, ALL)[2:]] == ["x", "of a"]
+
+
+def test_results_without_ids_answer_the_calls_one_by_one() -> None:
+    given = [{"role": "user", "content": "hi"}, CALLS, result("1"), result("2"), result("3")]
+    told = [(m.get("name"), m.get("tool_call_id")) for m in adapted(given, ALL)[2:]]
+    assert told == [("f", "a"), ("g", "b"), (None, None)]
+
+
+def test_reasoning_goes_into_the_content_where_the_template_looks_for_it_there() -> None:
+    messages = adapted(message(content="x", reasoning="why"), ALL, reasoning_key="content.thinking")
+    assert messages[1]["content"] == [{"type": "thinking", "thinking": "why"}, {"type": "text", "text": "x"}]
+    assert "reasoning_content" not in messages[1]
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])

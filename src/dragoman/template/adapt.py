@@ -11,16 +11,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT, Limits
 from .capabilities import Capabilities
+from .history import with_results_told
 
 Message = dict[str, Any]
 
 # The names that APIs and templates give to the text that a model thinks; the first is what is stored.
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+# Where some templates look for it: in a part of the content, {"type": "thinking", "thinking": text}.
+THINKING_PART = "content.thinking"
+# Names for one kind of picture, sound or film; the first that a template knows is used.
+_MEDIA = (
+    ("image", "image_url", "input_image"),
+    ("audio", "input_audio", "audio_url"),
+    ("video", "input_video", "video_url"),
+)
 # Part type -> the key of its text.
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
@@ -189,29 +199,105 @@ def _text(value: Any, path: str) -> str:
 
 
 def adapt(
-    messages: Sequence[Message], capabilities: Capabilities, *, keys: Collection[str] = (REASONING_KEYS[0],)
+    messages: Sequence[Message],
+    capabilities: Capabilities,
+    *,
+    keys: Collection[str] = (REASONING_KEYS[0],),
+    reasoning_key: str | None = None,
+    media_placeholder: str | None = None,
 ) -> list[Message]:
     """Normalised ``messages`` in the forms that a template of these ``capabilities`` takes.
 
     ``keys`` are the names that the template reads (:attr:`Template.keys`): reasoning is given under each of its names
-    among them. Arguments in the history that are no JSON object are passed on as text.
+    among them, pictures and sounds under the name that is among them. ``reasoning_key``: where reasoning goes if not
+    there. ``media_placeholder``: the text that stands for each picture, sound or film.
+    Arguments in the history that are no JSON object are passed on as text.
     Raises UsageError where a message holds what the template cannot take (an image in a text-only one).
     """
-    adapted = [_adapted(message, capabilities, keys, f"messages[{at}]") for at, message in enumerate(messages)]
+    form = _Form(capabilities, frozenset(keys), reasoning_key, media_placeholder)
+    formed = [form.message(message, f"messages[{at}]") for at, message in enumerate(messages)]
+    adapted = with_results_told(formed, sort="tool_call_id" not in keys)
     return adapted if capabilities.supports_system_role else _merge_system(adapted)
 
 
-def _adapted(message: Message, capabilities: Capabilities, keys: Collection[str], path: str) -> Message:
-    message = dict(message)
-    if message["role"] == "developer":
-        message["role"] = "system"
-    message["content"] = _adapted_content(message.get("content"), capabilities, f"{path}.content")
-    if REASONING_KEYS[0] in message:
-        message.update({key: message[REASONING_KEYS[0]] for key in REASONING_KEYS if key in keys})
-    if "tool_calls" in message:
-        as_object = capabilities.supports_object_arguments
-        message["tool_calls"] = [_adapted_call(call, as_object) for call in message["tool_calls"]]
-    return message
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The form of one template's messages; see :func:`adapt`."""
+
+    capabilities: Capabilities
+    keys: frozenset[str]
+    reasoning_key: str | None
+    media_placeholder: str | None
+
+    def message(self, message: Message, path: str) -> Message:
+        message = dict(message)
+        if message["role"] == "developer":
+            message["role"] = "system"
+        message["content"] = self.content(message.get("content"), f"{path}.content")
+        reasoning = message.get(REASONING_KEYS[0])
+        if reasoning is not None and self.reasoning_key == THINKING_PART:
+            del message[REASONING_KEYS[0]]
+            message["content"] = _with_thinking(reasoning, message["content"])
+        elif reasoning is not None:
+            message.update({key: reasoning for key in REASONING_KEYS if key in self.keys})
+        if "tool_calls" in message:
+            as_object = self.capabilities.supports_object_arguments
+            message["tool_calls"] = [_adapted_call(call, as_object) for call in message["tool_calls"]]
+        return message
+
+    def content(self, content: Any, path: str) -> Any:
+        typed, plain = self.capabilities.supports_typed_content, self.capabilities.supports_string_content
+        if content is None:
+            content = ""
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}] if typed and not plain else content
+        parts = [self.part(part, f"{path}[{at}]") for at, part in enumerate(content)]
+        if not typed:
+            return _joined(parts)
+        return [{key: value for key, value in part.items() if key != _PLACEHOLDER} for part in parts]
+
+    def part(self, part: dict[str, Any], path: str) -> dict[str, Any]:
+        """A part that the template knows: text as it is, a picture under the template's name for it or as text."""
+        kind = part["type"]
+        names = next((names for names in _MEDIA if kind in names), None)
+        if names is not None and self.media_placeholder is not None:
+            return {"type": "text", "text": self.media_placeholder, _PLACEHOLDER: True}
+        if kind == "text":
+            return part
+        if not self.capabilities.supports_typed_content:
+            advice = "; give media_placeholder, the text that stands for it" if names else ""
+            _fail(path, f"is of type {kind!r}, but this chat template takes text only{advice}")
+        if names is None or kind in self.keys:
+            return part
+        known = next((name for name in names if name in self.keys), None)
+        if known is None:
+            _fail(
+                path,
+                f"is of type {kind!r}, which this chat template does not know; "
+                "give media_placeholder, the text that stands for it",
+            )
+        return {**part, "type": known}
+
+
+# The key that tells a placeholder from other text; taken away again.
+_PLACEHOLDER = "\0placeholder"
+
+
+def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
+    """The parts as one text, a line each; none is begun or ended for a placeholder."""
+    out: list[str] = []
+    for at, part in enumerate(parts):
+        marked = _PLACEHOLDER in part or (at and _PLACEHOLDER in parts[at - 1])
+        if at and not marked:
+            out.append("\n")
+        out.append(part["text"])
+    return "".join(out)
+
+
+def _with_thinking(reasoning: str, content: Any) -> list[Any]:
+    """The content as parts, the reasoning in front of them."""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
+    return [{"type": "thinking", "thinking": reasoning}, *parts]
 
 
 def _adapted_call(call: Mapping[str, Any], as_object: bool) -> dict[str, Any]:
@@ -233,22 +319,6 @@ def _parsed(arguments: str) -> Any:
     except (ValueError, RecursionError):
         return arguments
     return value if isinstance(value, dict) else arguments
-
-
-def _adapted_content(content: Any, capabilities: Capabilities, path: str) -> Any:
-    if content is None:
-        content = ""
-    if isinstance(content, str):
-        wrap = capabilities.supports_typed_content and not capabilities.supports_string_content
-        return [{"type": "text", "text": content}] if wrap else content
-    if capabilities.supports_typed_content:
-        return content
-    texts = []
-    for at, part in enumerate(content):
-        if part["type"] != "text":
-            _fail(f"{path}[{at}]", f"is of type {part['type']!r}, but this chat template takes text only")
-        texts.append(part["text"])
-    return "\n".join(texts)
 
 
 def _merge_system(messages: list[Message]) -> list[Message]:

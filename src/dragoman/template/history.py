@@ -1,0 +1,184 @@
+"""What a conversation leaves unsaid and templates need: whose result a tool's message is, and second-best forms.
+
+    with_results_told   results know their call's id and name, and stand in the order of the calls
+    second_forms        other ways to give the same messages, for a template that refuses the plain one
+
+Rules of this file: nothing is invented and no text is lost but what a template cannot take beside other text; a
+template is never named. Messages are normalised ones (:mod:`dragoman.template.adapt`) and are not changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+Message = dict[str, Any]
+Rewrite = Callable[[Sequence[Message]], list[Message]]
+
+# What ids are made of where a template is particular about them: nine characters satisfy every known one.
+_ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ID_LENGTH = 9
+
+
+def with_results_told(messages: Sequence[Message], *, sort: bool) -> list[Message]:
+    """The messages, each tool result with the id and the name of its call as far as the history tells them.
+
+    sort: results that answer one message's calls are put in the order of the calls, for templates that write no ids.
+    """
+    out: list[Message] = []
+    calls: Sequence[Mapping[str, Any]] = ()
+    results: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            results.append(message)
+            continue
+        out += _told(results, calls, sort)
+        results = []
+        calls = message.get("tool_calls") or ()
+        out.append(message)
+    return out + _told(results, calls, sort)
+
+
+def _told(results: list[Message], calls: Sequence[Mapping[str, Any]], sort: bool) -> list[Message]:
+    """The results behind one message's calls."""
+    places = {call["id"]: at for at, call in enumerate(calls) if "id" in call}
+    found = [places.get(str(result.get("tool_call_id"))) for result in results]
+    if not any("tool_call_id" in result for result in results):
+        # Results without ids answer the calls one by one.
+        found = [at if at < len(calls) else None for at in range(len(results))]
+    told = [result if at is None else _named(result, calls[at]) for result, at in zip(results, found, strict=True)]
+    if not sort or None in found:
+        return told
+    order = sorted(range(len(told)), key=lambda at: found[at] or 0)
+    return [told[at] for at in order]
+
+
+def _named(result: Message, call: Mapping[str, Any]) -> Message:
+    told = {"name": call["function"]["name"], **result}
+    if "id" in call:
+        told.setdefault("tool_call_id", call["id"])
+    return told
+
+
+def second_forms(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Other forms of the conversation, the closest first: each rewrite alone, then all up to each together.
+
+    Only forms that differ from ``messages`` and from one another.
+    """
+    seen = [list(messages)]
+    together = list(messages)
+    for rewrite in _REWRITES:
+        together = rewrite(together)
+        for form in (rewrite(messages), together):
+            if form not in seen:
+                seen.append(form)
+                yield form
+
+
+def _each(messages: Sequence[Message], change: Callable[[Message], Message]) -> list[Message]:
+    return [change(message) if message["role"] == "assistant" else message for message in messages]
+
+
+def _without_text_beside_reasoning(messages: Sequence[Message]) -> list[Message]:
+    """Beside calls reasoning alone: some templates have one place for both."""
+
+    def change(message: Message) -> Message:
+        return {**message, "content": ""} if "tool_calls" in message and _reasons(message) else message
+
+    return _each(messages, change)
+
+
+def _reasons(message: Message) -> bool:
+    return any(message.get(key) for key in ("reasoning_content", "reasoning", "thinking"))
+
+
+def _null_beside_calls(messages: Sequence[Message]) -> list[Message]:
+    def change(message: Message) -> Message:
+        return {**message, "content": None} if "tool_calls" in message and not message.get("content") else message
+
+    return _each(messages, change)
+
+
+def _absent_beside_calls(messages: Sequence[Message]) -> list[Message]:
+    def change(message: Message) -> Message:
+        if "tool_calls" not in message or message.get("content"):
+            return message
+        return {key: value for key, value in message.items() if key != "content"}
+
+    return _each(messages, change)
+
+
+def _with_short_ids(messages: Sequence[Message]) -> list[Message]:
+    """Ids of nine letters and digits in place of all others, the same for a call and its result."""
+
+    def change(message: Message) -> Message:
+        changed = dict(message)
+        if "tool_call_id" in message:
+            changed["tool_call_id"] = _short(message["tool_call_id"])
+        if "tool_calls" in message:
+            changed["tool_calls"] = [
+                {**call, "id": _short(call["id"])} if "id" in call else call for call in message["tool_calls"]
+            ]
+        return changed
+
+    return [change(message) for message in messages]
+
+
+def _short(id: str) -> str:
+    if len(id) == _ID_LENGTH and id.isascii() and id.isalnum():
+        return id
+    number = int.from_bytes(hashlib.sha256(id.encode()).digest(), "big")
+    return "".join(_ID_ALPHABET[number // len(_ID_ALPHABET) ** at % len(_ID_ALPHABET)] for at in range(_ID_LENGTH))
+
+
+def _with_some_reasoning(messages: Sequence[Message]) -> list[Message]:
+    """An empty reasoning where a message has none: some templates read the key unasked."""
+    return _each(messages, lambda message: {"reasoning_content": "", **message})
+
+
+def _with_arguments(messages: Sequence[Message], change: Callable[[Any], Any]) -> list[Message]:
+    def changed(call: Mapping[str, Any]) -> dict[str, Any]:
+        function = call["function"]
+        return {**call, "function": {**function, "arguments": change(function["arguments"])}}
+
+    def each(message: Message) -> Message:
+        if "tool_calls" not in message:
+            return message
+        return {**message, "tool_calls": [changed(call) for call in message["tool_calls"]]}
+
+    return _each(messages, each)
+
+
+def _text_arguments(messages: Sequence[Message]) -> list[Message]:
+    def change(value: Any) -> Any:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    return _with_arguments(messages, change)
+
+
+def _object_arguments(messages: Sequence[Message]) -> list[Message]:
+    """Objects where templates go through the arguments; text that is none becomes the one member of one."""
+
+    def change(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            parsed = json.loads(value) if value.strip() else {}
+        except (ValueError, RecursionError):
+            parsed = value
+        return parsed if isinstance(parsed, dict) else {"arguments": parsed}
+
+    return _with_arguments(messages, change)
+
+
+_REWRITES: tuple[Rewrite, ...] = (
+    _without_text_beside_reasoning,
+    _with_short_ids,
+    _null_beside_calls,
+    _absent_beside_calls,
+    _with_some_reasoning,
+    _text_arguments,
+    _object_arguments,
+)

@@ -1,0 +1,72 @@
+"""The variables that a template sees beside the conversation: the request's switches under all names in use.
+
+Rules of this file: what a caller sets by name wins over a switch, a request over a server's defaults; nothing that
+makes up the conversation can be set; a switch that no template knows does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UsageError
+from .profile import Profile
+from .render import RESERVED, Template
+
+# Names that mean the template, the tokens or what a renderer does with them: none of it is a request's to replace.
+_NOT_THE_REQUESTS = RESERVED | {"chat_template", "template", "tokenize", "tokenizer", "functions"}
+# One switch, and the names under which templates keep (True) or drop (False) the reasoning of earlier turns.
+PRESERVE = "preserve_reasoning"
+_KEEPS = (PRESERVE, "preserve_thinking", "keep_past_thinking")
+_DROPS = ("clear_thinking", "truncate_history_thinking", "drop_thinking")
+_EFFORTS = ("reasoning_effort", "reasoning_strength", "thinking_effort")
+_FLAGS = ("enable_thinking", PRESERVE)
+
+
+def check_variables(given: Mapping[str, Any], param: str) -> None:
+    """Raises UsageError where ``given`` sets what is not a request's to set, or a switch to no boolean."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{param} must be an object of names and values, not {given!r}", param=param)
+    for name, value in given.items():
+        if name in _NOT_THE_REQUESTS or not isinstance(name, str) or name.startswith("_"):
+            raise UsageError(f"{param} may not set {name!r}", param=f"{param}.{name}")
+        if name in _FLAGS and not isinstance(value, bool):
+            raise UsageError(f"{param}.{name} must be a boolean, not {value!r}", param=f"{param}.{name}")
+
+
+def template_variables(
+    template: Template,
+    profile: Profile,
+    *,
+    enable_thinking: bool | None = None,
+    reasoning_effort: str | None = None,
+    response_format: Any = None,
+    own: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], bool | None]:
+    """(variables, is reasoning switched on or off: None where nobody said). Raises: UsageError."""
+    if enable_thinking is not None and not isinstance(enable_thinking, bool):
+        raise UsageError(f"enable_thinking must be a boolean, not {enable_thinking!r}", param="enable_thinking")
+    check_variables(own or {}, "chat_template_kwargs")
+    named, base = own or {}, defaults or {}
+    effort = _first(named.get(_EFFORTS[0]), reasoning_effort, base.get(_EFFORTS[0]))
+    without = False if effort == "none" else None
+    thinking = _first(named.get("enable_thinking"), enable_thinking, without, base.get("enable_thinking"))
+    keep = _first(named.get(PRESERVE), base.get(PRESERVE))
+    out = dict(base)
+    if thinking is not None:
+        out.update(dict.fromkeys(("enable_thinking", *profile.thinking_switches), thinking))
+    # A template that has no such effort is switched off instead.
+    out.pop(_EFFORTS[0], None)
+    if effort is not None and (effort != "none" or "none" in template.compared):
+        out.update({name: effort for name in _EFFORTS if name == _EFFORTS[0] or name in template.undeclared})
+    if keep is not None:
+        out.update({**dict.fromkeys(_KEEPS, keep), **dict.fromkeys(_DROPS, not keep)})
+    if response_format is not None and "response_format" in template.undeclared:
+        out["response_format"] = response_format
+    return {**out, **named}, thinking
+
+
+def _first(*values: Any) -> Any:
+    """The first that is given."""
+    return next((value for value in values if value is not None), None)
