@@ -6,6 +6,7 @@ decides its kind; an escape is one character, so that a repeat over characters c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -176,8 +177,13 @@ def json_number(style: JsonStyle) -> Node:
     return seq(opt(lit("-")), integer, opt(fraction), opt(exponent))
 
 
+_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+
+
 def json_text(text: str, banned: tuple[bytes, ...] = ()) -> str:
     """The canonical spelling of a string, quotes included; a banned text inside is broken by one ``\\u`` escape."""
+    if not banned and not _ESCAPED.search(text):
+        return f'"{text}"'
     written = [_spelled(char) for char in text]
     plain = "".join(written)
     starts = _offsets(written)

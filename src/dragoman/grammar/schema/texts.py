@@ -15,7 +15,7 @@ from .rules import Rules
 from .strings import as_repeat, automaton, none_of
 
 # States of a pattern together with a bound of its length.
-SIZED_MAX = 15_000
+SIZED_MAX = 6_000
 
 
 def string(rules: Rules, branch: Branch) -> Node:
