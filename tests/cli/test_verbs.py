@@ -174,6 +174,18 @@ def test_grammar(run: Run, template: Path, tools: Path) -> None:
     assert run("grammar", template, "--tools", tools, "--tool-choice", "nobody")[0] == 2
 
 
+def test_grammar_in_other_notations(run: Run, template: Path, tools: Path) -> None:
+    begins = {"lark": "start:", "ebnf": "root ::=", "structural-tag": "{"}
+    for notation, begin in begins.items():
+        code, out, err = run("grammar", template, "--tools", tools, "--to", notation)
+        assert code == 0
+        assert out.startswith(begin)
+        assert "lazy" not in err
+        assert notation in json.loads(run("grammar", template, "--tools", tools, "--to", notation, "--json")[1])
+    shown = json.loads(run("grammar", template, "--to", "response-template")[1])
+    assert set(shown["fields"]) >= {"content", "tool_calls"}
+
+
 def test_grammar_of_a_form_of_answer(run: Run, template: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object", "properties": {"zebra": {"type": "integer"}}, "required": ["zebra"]}')

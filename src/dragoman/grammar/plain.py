@@ -54,12 +54,14 @@ class Notation:
     """What a notation can say.
 
     start: the name of the start rule. repeat_max: the largest count, None: any. controls: it has tokens beside text.
+    exclusion: regular expressions can leave texts out, so Without stays where its item is regular.
     separator: stands in rules' names for all that is neither letter nor digit. capitals: such names may hold capitals.
     """
 
     start: str
     repeat_max: int | None = None
     controls: bool = False
+    exclusion: bool = False
     separator: str = "-"
     capitals: bool = True
 
@@ -174,6 +176,8 @@ class _Rewriting:
         raise GrammarError(f"{type(node).__name__} must be lowered before it is written", rule=self._current)
 
     def _avoid(self, item: Node, forbidden: tuple[bytes, ...]) -> Node:
+        if self._notation.exclusion and forbidden and not any(references(item)):
+            return Without(self._plain(item), forbidden)
         key = (item, forbidden)
         if key not in self._products:
             node = avoiding(item, forbidden, self._rules, self._add) if forbidden else item

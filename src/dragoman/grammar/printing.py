@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .nodes import EMPTY, AnyChar, Choice, Class, Control, Literal, Node, Ref, Repeat, Sequence
+from .nodes import EMPTY, AnyChar, Choice, Class, Control, Literal, Node, Ref, Repeat, Sequence, Without
 from .plain import PlainGrammar
 
 
@@ -32,6 +32,12 @@ class Printer:
     def control(self, text: str) -> str:
         return self.literal(text)
 
+    def reference(self, rule: str) -> str:
+        return self.grammar.name(rule)
+
+    def without(self, item: Node, forbidden: tuple[str, ...]) -> str:
+        raise NotImplementedError
+
     def unit(self, node: Node) -> str:
         """An item that a sign may stand behind."""
         return self.atom(node)
@@ -50,7 +56,9 @@ class Printer:
             case AnyChar():
                 return self.any_char()
             case Ref(name):
-                return self.grammar.name(name)
+                return self.reference(name)
+            case Without(item, forbidden):
+                return self.without(item, tuple(map(self.grammar.characters, forbidden)))
             case Repeat(item, least, most):
                 inner = f"({self.atom(item)})" if isinstance(item, Repeat) else self.unit(item)
                 return inner + _sign(least, most)
