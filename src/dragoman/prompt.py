@@ -74,6 +74,8 @@ class Prompter:
         self._profile = profile
         self._capabilities = capabilities
         self._vocab = vocab
+        # A control token of the template is one in every prompt, whether or not the template writes it there.
+        self._literals = (*profile.literals, *template.texts) if vocab is not None else ()
 
     def prompt(self, rendering: Rendering, request: DialectRequest) -> Prompt:
         """The prompt of a checked request. Raises: TemplateError, LimitError, UsageError."""
@@ -96,7 +98,7 @@ class Prompter:
         )
         with_prompt, without = self._accepted(adapted, tools, rendering)
         if not rendering.add_generation_prompt:
-            return Prompt(without, (), "", self._vocab, self._profile.literals)
+            return Prompt(without, (), "", self._vocab, self._literals)
         generation_prompt = self._generation_prompt(_text(with_prompt), _text(without))
         written: tuple[Part, ...] = ((self.after_header(generation_prompt), False),)
         if rendering.continued is not None:
@@ -111,7 +113,7 @@ class Prompter:
             tuple(part for part in written if part[0]),
             generation_prompt,
             self._vocab,
-            self._profile.literals,
+            self._literals,
         )
 
     def _accepted(

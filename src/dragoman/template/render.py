@@ -105,6 +105,16 @@ class Template:
         names = {attribute.attr for attribute in self.ast.find_all(nodes.Getattr)}
         return frozenset(names | {const.value for const in self.ast.find_all(nodes.Const) if type(const.value) is str})
 
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """All text that the template may write of its own: what stands between its tags, and its string constants."""
+        found: dict[str, None] = {}
+        for node in self.ast.find_all((nodes.TemplateData, nodes.Const)):
+            text = node.data if isinstance(node, nodes.TemplateData) else getattr(node, "value", None)
+            if isinstance(text, str):
+                found[str(text)] = None
+        return (self.bos_token, self.eos_token, *found)
+
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],
