@@ -167,7 +167,9 @@ def _unique(rules: Rules, branch: Branch, atom: Unique, prefix: int, least: int,
             )
         domains.append(values)
     layout = rules.layout
-    if prefix == 0 and least <= 1 and (most is None or most >= len(domains[0])):
+    # Look-ahead, which no other notation has, only where sets of values would be too many rules.
+    few = least == 1 and len(domains[0]) <= USED_MAX
+    if prefix == 0 and least <= 1 and not few and (most is None or most >= len(domains[0])):
         items = tuple(seq(lit(rules.constant(value)), layout.pad) for value in domains[0])
         if not items:
             return seq(lit("["), layout.pad, lit("]")) if least == 0 else NOTHING
