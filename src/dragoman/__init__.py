@@ -17,6 +17,7 @@ from dragoman.errors import (
 )
 from dragoman.format import ChatFormat
 from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.grammar.walk import COMPILED as compiled
 from dragoman.turn import Turn
 from dragoman.vocab import Vocabulary
 
@@ -47,4 +48,5 @@ __all__ = [
     "UsageError",
     "Vocabulary",
     "VocabularyError",
+    "compiled",
 ]

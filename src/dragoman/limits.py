@@ -21,6 +21,13 @@ class Limits:
     machine_withheld_bytes: int = 4_000_000
     # States of one look-ahead automaton (markers are short; follow sets are small).
     guard_states: int = 20_000
+    # States and rows of the automaton behind the masks of one grammar (a row has 1 KiB); past one it starts anew.
+    mask_states: int = 1 << 18
+    mask_rows: int = 1 << 15
+    # Trie nodes looked at for one mask: four times those of the largest vocabularies.
+    mask_steps: int = 4_000_000
+    # Bytes of the masks that are kept for one grammar.
+    mask_bytes: int = 32_000_000
     # Rendering: statements executed by one template run, and characters written.
     render_steps: int = 5_000_000
     render_chars: int = 64_000_000

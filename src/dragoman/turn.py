@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.chat import Delta, Message
 from dragoman.constraint.constraint import Constraint
+from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.write_calls import CALL_RULE
@@ -19,7 +20,6 @@ from dragoman.events import Event
 from dragoman.grammar.ebnf import to_ebnf
 from dragoman.grammar.gbnf import to_gbnf
 from dragoman.grammar.lark import to_lark
-from dragoman.grammar.machine import State
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.rest import behind
 from dragoman.grammar.structural_tag import to_structural_tag
@@ -253,7 +253,7 @@ class Turn:
         """
         vocab = vocab or self._vocab()
         masks = self.format.masks(self.request, vocab)
-        state: State = masks.machine.start()
+        state: Position = masks.start()
         for text, is_input in self._written():
             pieces: list[tuple[str, int | None]] = [(text, None)] if is_input else _split(text, vocab)
             for piece, token in pieces:
@@ -268,8 +268,8 @@ def _kind(chunk: Chunk) -> str:
 
 
 def _advance(
-    after: Callable[[State, bytes, int | None], State | None], state: State, data: bytes, token: int | None
-) -> State:
+    after: Callable[[Position, bytes, int | None], Position | None], state: Position, data: bytes, token: int | None
+) -> Position:
     found = after(state, data, token)
     if found is None:
         raise UsageError(

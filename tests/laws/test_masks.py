@@ -67,7 +67,7 @@ def trie() -> TokenTrie:
 
 def started(grammar: Grammar) -> Constraint:
     masks = masks_for(lower(grammar, "writer"), vocab(), trie())
-    return Constraint(masks, masks.machine.start())
+    return Constraint(masks, masks.start())
 
 
 def row_of(constraint: Constraint) -> npt.NDArray[np.uint32]:

@@ -1,28 +1,33 @@
-"""Which tokens may come next: the trie walked through the writer program's states, level by level.
+"""Which tokens may come next: parts of local states put together along the frames of a position.
 
-A mask is kept in the machine's State, so a state that comes again costs one copy. Transition rows grow as they are
-needed: ``-1`` dead, ``-2`` not known yet.
+A position's own part says which tokens stay inside its rule and at which trie nodes its threads leave; what follows
+there is the part of the state behind the rule, and so on outwards until nothing leaves. Parts are kept, so a mask that
+was not seen before is mostly a union of a few sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from dragoman.constraint.parts import Bits, Exits, Part, PartMaker, union
+from dragoman.constraint.positions import Position, Positions
 from dragoman.constraint.trie import TokenTrie
-from dragoman.errors import VocabularyError
+from dragoman.errors import LimitError, VocabularyError
 from dragoman.grammar.compile import compile_writer
-from dragoman.grammar.machine import Machine, State
+from dragoman.grammar.guards import Guards
+from dragoman.grammar.lazy_automaton import NEVER, Automaton
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.program import Op, Program
+from dragoman.limits import DEFAULT, Limits
 
-_DEAD, _UNKNOWN = -1, -2
+__all__ = ["Masks", "TokenSource", "masks_for"]
 
-# Rows kept for one program; past it they are dropped and filled anew.
-_ROWS = 8_192
+
+T = TypeVar("T")
 
 
 class TokenSource(Protocol):
@@ -38,144 +43,191 @@ class TokenSource(Protocol):
     def eos_ids(self) -> Sequence[int]: ...
 
 
-class Masks:
-    """The masks of one writer program over one vocabulary. Shared by requests; the machine's lock guards its growth."""
+class _Generation:
+    """All that is kept for one automaton; a new one takes over where a bound is reached."""
 
-    def __init__(self, program: Program, vocab: TokenSource, trie: TokenTrie) -> None:
-        self.machine = Machine.of(program)
+    def __init__(self, program: Program, trie: TokenTrie, limits: Limits, guards: Guards) -> None:
+        # A token may begin one round of a loop with every byte, and one more is looked at.
+        self.automaton = Automaton(program.code, program.live, guards, trie.depth + 3, limits)
+        self.positions = Positions(self.automaton, program)
+        self.maker = PartMaker(self.automaton, program, trie, limits)
+        self.initial: dict[int, Part] = {}
+        self.behind: dict[tuple[Exits, int], Part] = {}
+        self.masks: dict[tuple[object, ...], Bits] = {}
+        self.bytes = 0
+
+
+class Masks:
+    """The masks of one writer program over one vocabulary. Shared by requests; the lock guards its growth."""
+
+    def __init__(self, program: Program, vocab: TokenSource, trie: TokenTrie, limits: Limits = DEFAULT) -> None:
+        self.program = program
         self.vocab = vocab
         self.trie = trie
+        self.limits = limits
+        self.lock: Final = threading.RLock()
         self.token_bytes = vocab.token_bytes
         self.symbols = program.symbols
         self.eos_ids = tuple(vocab.eos_ids)
-        self._reset()
+        self._kept = _Generation(program, trie, limits, Guards(program))
 
-    def _reset(self) -> None:
-        self._numbers: dict[State, int] = {}
-        self._states: list[State] = []
-        self._rows: npt.NDArray[np.int32] = np.full((64, 256), _UNKNOWN, dtype=np.int32)
+    def start(self, rule: str | None = None) -> Position:
+        """Where writing begins."""
+        with self.lock:
+            found = self._kept.positions.start(self.program.entries[rule or self.program.start])
+            assert found is not None, "a writer program that writes nothing is refused when it is compiled"
+            return found
 
-    def of(self, state: State) -> npt.NDArray[np.uint32]:
-        """The mask of ``state``, uint32[words], read-only; end-of-turn ids are set where the turn may end."""
-        kept = state.mask
-        if isinstance(kept, tuple) and kept[0] is self:
-            mask: npt.NDArray[np.uint32] = kept[1]
-            return mask
-        with self.machine.lock:
-            mask = self._make(state)
-            state.mask = (self, mask)
-        return mask
+    def of(self, position: Position) -> Bits:
+        """The mask of ``position``; end-of-turn ids are in it where the turn may end."""
+        found = position.mask
+        if isinstance(found, Bits) and position.generation is self._kept.positions:
+            return found
+        with self.lock:
+            position.mask = found = self._retried(position, self._mask)
+        return found
 
-    def after(self, state: State, token: int) -> State | None:
-        """The state after ``token``, None where it is not allowed; end-of-turn is not asked here."""
+    def after(self, position: Position, token: int) -> Position | None:
+        """The position after ``token``, None where it is not allowed; end-of-turn is not asked here."""
+        try:
+            return position.next[token]
+        except KeyError:
+            pass
+        with self.lock:
+            found = position.next[token] = self._retried(position, lambda here: self._after(here, token))
+        return found
+
+    def after_text(self, position: Position, data: bytes, token: int | None) -> Position | None:
+        """The position after text of the prompt, or after its control token ``token``; None where none follows."""
+        if token is not None and token in self.symbols:
+            return self.after(position, token)
+        with self.lock:
+            return self._retried(position, lambda here: self._kept.positions.after(here, data))
+
+    def can_stop(self, position: Position) -> bool:
+        """True: the turn may end here."""
+        with self.lock:
+            return self._retried(position, lambda here: self._kept.automaton.accepts[self._told(here)])
+
+    def bytes_after(self, position: Position) -> list[int]:
+        """The bytes that may come next."""
+        with self.lock:
+            return self._retried(position, self._bytes_after)
+
+    def symbols_after(self, position: Position) -> list[int]:
+        """The control tokens that may come next."""
+        with self.lock:
+            return self._retried(position, self._controls)
+
+    # -- under the lock --------------------------------------------------------------------------------------------
+
+    def _retried(self, position: Position, job: Callable[[Position], T]) -> T:
+        """``job`` of the position; where a bound is reached, once more with nothing kept."""
+        if position.generation is not self._kept.positions:
+            position = self._kept.positions.adopted(position)
+        try:
+            if self._kept.bytes <= self.limits.mask_bytes:
+                return job(position)
+        except LimitError as error:
+            if error.bound not in ("mask_states", "mask_rows"):
+                raise
+        self._kept = _Generation(self.program, self.trie, self.limits, self._kept.automaton.guards)
+        return job(self._kept.positions.adopted(position))
+
+    def _after(self, position: Position, token: int) -> Position | None:
         symbol = self.symbols.get(token)
         if symbol is not None:
-            after = self.machine.step(state, symbol)[0]
-            return after if after.threads else None
+            return self._kept.positions.after_symbol(position, symbol)
         data = self.token_bytes[token] if 0 <= token < len(self.token_bytes) else None
-        if not data:
-            return None
-        for byte in data:
-            state = self.machine.step(state, byte)[0]
-            if not state.threads:
-                return None
-        return state
+        return self._kept.positions.after(position, data) if data else None
 
-    def after_text(self, state: State, data: bytes, token: int | None) -> State | None:
-        """The state after text that the prompt wrote, or after its control token ``token``; None where none follows."""
-        if token is not None and token in self.symbols:
-            after = self.machine.step(state, self.symbols[token])[0]
-            return after if after.threads else None
-        for byte in data:
-            state = self.machine.step(state, byte)[0]
-            if not state.threads:
-                return None
-        return state
+    def _told(self, position: Position) -> int:
+        """The state that tells whether the turn may end and which control tokens may come."""
+        kept = self._kept
+        leaves = kept.automaton.leaves[position.state]
+        return kept.positions.absolute(position) if leaves else position.state
 
-    def can_stop(self, state: State) -> bool:
-        return self.machine.accept(state) is not None
+    def _controls(self, position: Position) -> list[int]:
+        if not self.symbols:
+            return []
+        automaton, state = self._kept.automaton, self._told(position)
+        if not automaton.symbols[state]:
+            return []
+        return [token for token, symbol in self.symbols.items() if automaton.step_symbol(state, symbol) >= 0]
 
-    def _make(self, state: State) -> npt.NDArray[np.uint32]:
-        if len(self._states) > _ROWS:
-            self._reset()
-        allowed = np.zeros(self.trie.words * 32, dtype=bool)
-        self._walk(state, allowed)
-        for token, symbol in self.symbols.items():
-            if self.machine.step(state, symbol)[0].threads:
-                allowed[token] = True
-        if self.can_stop(state):
-            allowed[list(self.eos_ids)] = True
-        mask = np.packbits(allowed, bitorder="little").view(np.uint32)
-        mask.flags.writeable = False
-        return mask
+    def _bytes_after(self, position: Position) -> list[int]:
+        kept = self._kept
+        state = kept.positions.absolute(position)
+        return [byte for byte in range(256) if kept.automaton.step(state, byte) >= 0]
 
-    def _walk(self, state: State, allowed: npt.NDArray[np.bool_]) -> None:
-        trie = self.trie
-        nodes = np.zeros(1, dtype=np.int32)
-        states = np.array([self._number(state)], dtype=np.int32)
-        while len(nodes):
-            counts = trie.count[nodes]
-            total = int(counts.sum())
-            if not total:
-                return
-            # Children of all nodes in a row: start of each run plus the offset inside it.
-            offsets = np.arange(total, dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts).astype(np.int32)
-            children = np.repeat(trie.first[nodes], counts) + offsets
-            parents = np.repeat(states, counts)
-            after = self._next(parents, trie.byte[children])
-            alive = after >= 0
-            nodes, states = children[alive], after[alive]
-            self._mark(nodes, allowed)
+    def _mask(self, position: Position) -> Bits:
+        kept = self._kept
+        extra = self._controls(position)
+        if kept.automaton.accepts[self._told(position)]:
+            extra += self.eos_ids
+        pieces = self._pieces(position)
+        key = (*pieces, *extra)
+        found = kept.masks.get(key)
+        if found is None:
+            if extra:
+                pieces.append(Bits(np.array(extra, dtype=np.int32), self.trie.words))
+            found = kept.masks[key] = union(pieces, self.trie.words)
+            kept.bytes += found.size
+        return found
 
-    def _mark(self, nodes: npt.NDArray[np.int32], allowed: npt.NDArray[np.bool_]) -> None:
-        starts = self.trie.token_start[nodes]
-        counts = self.trie.token_start[nodes + 1] - starts
-        for extra in range(int(counts.max(initial=0))):
-            allowed[self.trie.tokens[starts[counts > extra] + extra]] = True
+    def _pieces(self, position: Position) -> list[Bits]:
+        """The sets of tokens that the mask is the union of, from the position's rule outwards."""
+        kept = self._kept
+        pieces: dict[Bits, None] = {}
+        todo: list[tuple[Part, int]] = [(self._initial(position), position.base)]
+        seen: set[tuple[Part, int]] = set()
+        while todo:
+            part, base = todo.pop()
+            if (part, base) in seen:
+                continue
+            seen.add((part, base))
+            links = kept.automaton.links[base] or ((-1, 0, base),)
+            for at, count, parent in links:
+                counted = at >= 0 and self.program.code[at][0] == Op.LOOP
+                least, most, leave = 0, 0, at
+                if counted:
+                    least, most, _, leave = self.program.code[at][1][:4]
+                    least, most = least - count, NEVER - 1 if most is None else most - count
+                bits = part.upto(most if counted else 1)
+                if bits is not None:
+                    pieces[bits] = None
+                if at < 0:
+                    continue
+                for guard in part.conditions:
+                    exits = part.leaving(guard, least, most)
+                    there = exits and kept.positions.at([leave << 40 | parent << 16 | guard])
+                    if exits and there:
+                        todo.append((self._behind(exits, there), there.base))
+        return list(pieces)
 
-    def _next(self, states: npt.NDArray[np.int32], symbols: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-        after = self._rows[states, symbols]
-        unknown = after == _UNKNOWN
-        if unknown.any():
-            pairs = np.unique(states[unknown].astype(np.int64) * 256 + symbols[unknown])
-            for pair in pairs.tolist():
-                here, byte = divmod(pair, 256)
-                target = self.machine.step(self._states[here], byte)[0]
-                number = self._number(target) if target.threads else _DEAD
-                self._rows[here, byte] = number
-            after = self._rows[states, symbols]
-        return after
+    def _initial(self, position: Position) -> Part:
+        kept = self._kept
+        part = kept.initial.get(position.state)
+        if part is None:
+            links = kept.automaton.links[position.base]
+            loop = links[0][0] if links and self.program.code[links[0][0]][0] == Op.LOOP else -1
+            part = kept.initial[position.state] = kept.maker.initial(position.state, loop)
+            kept.bytes += part.size
+        return part
 
-    def _number(self, state: State) -> int:
-        number = self._numbers.get(state)
-        if number is None:
-            number = self._numbers[state] = len(self._states)
-            self._states.append(state)
-            if number >= len(self._rows):
-                self._rows = np.concatenate([self._rows, np.full_like(self._rows, _UNKNOWN)])
-        return number
-
-
-def possible(machine: Machine, state: State) -> tuple[int, frozenset[int]]:
-    """(256-bit set of bytes, control symbols) that some thread waits for; look-ahead may still refuse some."""
-    waits = machine.waits(state)
-    bits = 0
-    symbols: set[int] = set()
-    for op, argument, _ in (machine.program.code[at] for at in waits):
-        if op == Op.BYTES:
-            bits |= argument
-        else:
-            symbols.add(argument)
-    return bits, frozenset(symbols)
+    def _behind(self, exits: Exits, position: Position) -> Part:
+        kept = self._kept
+        part = kept.behind.get((exits, position.state))
+        if part is None:
+            part = kept.behind[exits, position.state] = kept.maker.behind(exits.nodes, position.state)
+            kept.bytes += part.size
+        return part
 
 
-def masks_for(grammar: Grammar, vocab: TokenSource, trie: TokenTrie) -> Masks:
+def masks_for(grammar: Grammar, vocab: TokenSource, trie: TokenTrie, limits: Limits = DEFAULT) -> Masks:
     """Compile a lowered writer grammar for ``vocab``; VocabularyError where it cannot spell the grammar's text."""
-    program = compile_writer(grammar, controls=vocab.controls)
-    producible = 0
-    for data in vocab.token_bytes:
-        for byte in data or b"":
-            producible |= 1 << byte
+    program = compile_writer(grammar, controls=vocab.controls, limits=limits)
+    producible = trie.bytes
     missing = [
         at
         for at, (op, argument, _) in enumerate(program.code)
@@ -187,4 +239,4 @@ def masks_for(grammar: Grammar, vocab: TokenSource, trie: TokenTrie) -> Masks:
             f"no token of the vocabulary contains the byte {byte:#04x} that the grammar needs; "
             "use the tokenizer that belongs to the template"
         )
-    return Masks(program, vocab, trie)
+    return Masks(program, vocab, trie, limits)

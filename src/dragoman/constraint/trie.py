@@ -1,77 +1,157 @@
-"""All tokens of a vocabulary as one trie in flat arrays, breadth first, so that a mask is found level by level.
-
-Nodes are numbered level by level; the children of one node stand side by side, and in the order of their parents.
-"""
+"""All tokens of a vocabulary as one trie in flat arrays, in the order of the sorted tokens (depth first)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.errors import VocabularyError
+from dragoman.grammar.walk import Walk
+
 Ints = npt.NDArray[np.int32]
+
+_MAGIC = b"dragoman trie 1\n"
+_HEADER = struct.Struct("<4q")
+# Tokens whose bytes are compared at once; bounds the memory of building.
+_BLOCK_BYTES = 16_000_000
 
 
 class TokenTrie:
-    """Immutable. Node 0 is the root.
+    """Immutable, but for ``shared``. Node 0 is the root; the nodes under node i are i + 1 .. end[i] - 1.
 
     byte          uint8[nodes]     the byte on the edge to the node
-    first, count  int32[nodes]     its children are first .. first + count - 1
+    end           int32[nodes]     the first node behind those under it
     token_start   int32[nodes + 1] the tokens that end at node i are tokens[token_start[i]:token_start[i + 1]]
     tokens        int32[*]         token ids
     words         int              length of a mask row: uint32[words], bit i % 32 of word i // 32 = token i
+    bytes            int              256 bits: the bytes that some token contains
+    shared: parts of masks that any grammar may use, by what they depend on (see constraint.parts).
     """
 
     def __init__(self, token_bytes: Sequence[bytes | None], size: int) -> None:
-        order = sorted((data, token) for token, data in enumerate(token_bytes) if data)
+        texts = [(data, token) for token, data in enumerate(token_bytes) if data]
+        texts.sort()
+        lengths = np.array([len(data) for data, _ in texts], dtype=np.int64)
+        common = _common_beginnings([data for data, _ in texts], lengths)
         self.size = size
-        self.words = (size + 31) // 32
-        # Each node of a level is a range of `order` whose tokens share their first `depth` bytes.
-        edges, firsts, counts, starts, tokens = [0], [0], [0], [0], []
-        level: list[tuple[int, int, int]] = [(0, 0, len(order))]
-        depth = 0
-        while level:
-            below: list[tuple[int, int, int]] = []
-            for node, low, high in level:
-                while low < high and len(order[low][0]) == depth:
-                    tokens.append(order[low][1])
-                    low += 1
-                starts.append(len(tokens))
-                firsts[node] = len(edges)
-                while low < high:
-                    edge = order[low][0][depth]
-                    end = _end_of_run(order, low, high, depth, edge)
-                    below.append((len(edges), low, end))
-                    edges.append(edge)
-                    firsts.append(0)
-                    counts.append(0)
-                    counts[node] += 1
-                    low = end
-            level = below
-            depth += 1
-        self.byte: npt.NDArray[np.uint8] = np.array(edges, dtype=np.uint8)
-        self.first: Ints = np.array(firsts, dtype=np.int32)
-        self.count: Ints = np.array(counts, dtype=np.int32)
-        self.token_start: Ints = np.array(starts, dtype=np.int32)
-        self.tokens: Ints = np.array(tokens, dtype=np.int32)
-        self.depth = depth - 1
+        self.tokens: Ints = np.array([token for _, token in texts], dtype=np.int32)
+        self._build(b"".join(data for data, _ in texts), lengths, common)
+        self._finish()
+
+    def _build(self, joined: bytes, lengths: npt.NDArray[np.int64], common: npt.NDArray[np.int64]) -> None:
+        new = lengths - common  # the nodes that a token adds to those of the token before
+        starts = np.cumsum(lengths) - lengths
+        owner = np.repeat(np.arange(len(lengths)), new)
+        offset = np.arange(int(new.sum())) - np.repeat(np.cumsum(new) - new, new)
+        depth = common[owner] + offset
+        data = np.frombuffer(joined, dtype=np.uint8)
+        self.byte: npt.NDArray[np.uint8] = np.concatenate([np.zeros(1, np.uint8), data[starts[owner] + depth]])
+        depths = np.concatenate([np.zeros(1, np.int64), depth + 1])
+        nodes = len(depths)
+        self.end: Ints = np.full(nodes, nodes, dtype=np.int32)
+        shallow = np.zeros(0, dtype=np.int64)
+        for level in range(int(depths.max(initial=0)) + 1):
+            here = np.flatnonzero(depths == level)
+            shallow = np.sort(np.concatenate([shallow, here]), kind="stable")
+            behind = np.searchsorted(shallow, here, side="right")
+            inside = behind < len(shallow)
+            self.end[here[inside]] = shallow[behind[inside]]
+        # A token ends at the last node that it added, or at the node of the token before, which is the same text.
+        last = np.cumsum(new)
+        counts = np.bincount(last, minlength=nodes)
+        self.token_start: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.int32)
+        self.depth = int(depths.max(initial=0))
+
+    def _finish(self) -> None:
+        self.words = (self.size + 31) // 32
+        self.bytes = sum(1 << byte for byte in np.unique(self.byte[1:]).tolist())
+        self.shared: dict[object, object] = {}
+        self._children: tuple[Ints, Ints, Ints] | None = None
+        self._walk: Walk | None = None
 
     def __len__(self) -> int:
         return len(self.byte)
 
+    def bytes_behind(self, text: bytes) -> list[int]:
+        """The bytes that follow ``text`` in tokens that begin with it."""
+        node = 0
+        for byte in text:
+            node = next((child for child in self._below(node) if self.byte[child] == byte), -1)
+            if node < 0:
+                return []
+        return [int(self.byte[child]) for child in self._below(node)]
 
-def _end_of_run(order: list[tuple[bytes, int]], low: int, high: int, depth: int, edge: int) -> int:
-    """The first entry after ``low`` whose byte at ``depth`` is not ``edge``: galloping, then bisection."""
-    step, end = 1, low + 1
-    while end < high and order[end][0][depth] == edge:
-        low, end = end, end + step
-        step *= 2
-    end = min(end, high)
-    while low < end - 1:
-        middle = (low + end) // 2
-        if order[middle][0][depth] == edge:
-            low = middle
-        else:
-            end = middle
-    return end
+    def _below(self, node: int) -> Iterator[int]:
+        child = node + 1
+        while child < self.end[node]:
+            yield child
+            child = int(self.end[child])
+
+    def walk(self) -> Walk:
+        """The walk's buffers, one set for each trie: the caller holds a lock of the trie's users."""
+        if self._walk is None:
+            self._walk = Walk(self.byte, self.end, self.token_start, self.tokens, self.depth)
+        return self._walk
+
+    def children(self) -> tuple[Ints, Ints, Ints]:
+        """(first, count, nodes): the children of node i are nodes[first[i]:first[i] + count[i]]."""
+        if self._children is None:
+            size = len(self)
+            depth = self._depths()
+            parent = np.zeros(size, dtype=np.int32)
+            above = np.zeros(1, dtype=np.int64)
+            for level in range(1, self.depth + 1):
+                here = np.flatnonzero(depth == level)
+                parent[here] = above[np.searchsorted(above, here) - 1]
+                above = here
+            nodes = (np.argsort(parent[1:], kind="stable") + 1).astype(np.int32)
+            count = np.bincount(parent[1:], minlength=size).astype(np.int32)
+            first = (np.cumsum(count) - count).astype(np.int32)
+            self._children = first, count, nodes
+        return self._children
+
+    def _depths(self) -> npt.NDArray[np.int64]:
+        """The depth of every node: how many nodes it lies under."""
+        closed = np.bincount(self.end, minlength=len(self) + 1)[: len(self)]
+        return np.arange(len(self)) - np.cumsum(closed)
+
+    def to_bytes(self) -> bytes:
+        """The trie as bytes, for a cache keyed by the vocabulary's hash; :meth:`from_bytes` reads them."""
+        header = _HEADER.pack(self.size, len(self), len(self.tokens), self.depth)
+        arrays = (self.byte, self.end, self.token_start, self.tokens)
+        return _MAGIC + header + b"".join(array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> TokenTrie:
+        """What :meth:`to_bytes` wrote. VocabularyError for anything else."""
+        start = len(_MAGIC) + _HEADER.size
+        if not data.startswith(_MAGIC) or len(data) < start:
+            raise VocabularyError("this is no token trie, or one of another version; build it anew")
+        size, nodes, tokens, depth = _HEADER.unpack_from(data, len(_MAGIC))
+        if min(size, nodes, tokens, depth) < 0 or len(data) != start + nodes + 4 * (nodes + nodes + 1 + tokens):
+            raise VocabularyError("the token trie is damaged; build it anew")
+        self = cls.__new__(cls)
+        self.size, self.depth = size, depth
+        ints = np.frombuffer(data, dtype="<i4", offset=start + nodes).astype(np.int32)
+        self.byte = np.frombuffer(data, dtype=np.uint8, count=nodes, offset=start).copy()
+        self.end, self.token_start, self.tokens = ints[:nodes], ints[nodes : 2 * nodes + 1], ints[2 * nodes + 1 :]
+        self._finish()
+        return self
+
+
+def _common_beginnings(texts: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many first bytes each of the sorted texts shares with the one before."""
+    common = np.zeros(len(texts), dtype=np.int64)
+    width = int(lengths.max(initial=1))
+    block = max(1, _BLOCK_BYTES // width)
+    for start in range(1, len(texts), block):
+        rows = texts[start - 1 : start + block]
+        table = np.frombuffer(b"".join(text.ljust(width, b"\0") for text in rows), dtype=np.uint8).reshape(-1, width)
+        differs = table[1:] != table[:-1]
+        first = np.where(differs.any(axis=1), differs.argmax(axis=1), width)
+        shorter = np.minimum(lengths[start - 1 : start - 1 + len(first)], lengths[start : start + len(first)])
+        common[start : start + len(first)] = np.minimum(first, shorter)
+    return common

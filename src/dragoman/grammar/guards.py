@@ -124,6 +124,13 @@ class Guards:
                 found |= self.closure(following)
         return frozenset(found)
 
+    def told_apart(self, guard_set: int) -> set[int]:
+        """The byte sets (256 bits) that tell one byte from another under these conditions."""
+        positions: set[int] = set()
+        for kind, guard, own in self._sets[guard_set]:
+            positions |= own | self.closure(guard) if kind == SCAN else own
+        return {self._code[at][1] for at in positions if self._code[at][0] == Op.BYTES}
+
     def settled_at_end(self, guard_set: int) -> bool:
         """True: the input may end under these conditions."""
         return all(condition[0] != REQUIRE for condition in self._sets[guard_set])

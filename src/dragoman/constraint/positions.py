@@ -1,0 +1,220 @@
+"""Where a constraint stands: a local state over a frame of the writer program, interned.
+
+Rules of this file: a position is a state over the deepest frame that all its threads pass, so that what the state
+allows is shared by all places from where its rule is called. Inside a token the local state is stepped alone; only
+where threads leave the base, or its count may run out, the frames themselves are used (the *absolute* state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dragoman.grammar.lazy_automaton import DEAD, Automaton
+from dragoman.grammar.program import Op, Program
+
+_FRAME = 0xFFFFFF
+
+
+class Position:
+    """Compare by identity. threads: packed, with real frames; (state, base): the same, taken apart."""
+
+    __slots__ = ("absolute", "base", "generation", "mask", "next", "state", "threads")
+
+    def __init__(self, generation: object, state: int, base: int, threads: tuple[int, ...]) -> None:
+        self.generation = generation
+        self.state = state
+        self.base = base
+        self.threads = threads
+        self.absolute = DEAD  # the state with real frames, made when it is asked for
+        self.mask: object | None = None
+        self.next: dict[int, Position | None] = {}
+
+
+class Positions:
+    """The positions of one automaton. Its owner's lock holds it."""
+
+    def __init__(self, automaton: Automaton, program: Program) -> None:
+        self.automaton = automaton
+        self._code = program.code
+        self._known: dict[tuple[int, int], Position] = {}
+        self._settled: dict[tuple[int, int], Position | None] = {}
+        self._relative: dict[tuple[int, int], int] = {}
+        self._absolute: dict[int, Position] = {}
+
+    def start(self, entry: int) -> Position | None:
+        """The position at an entry of the program."""
+        return self.at([entry << 40 | self.automaton.root << 16])
+
+    def at(self, threads: Iterable[int]) -> Position | None:
+        """The position of threads with real frames; None where none lives on."""
+        settled = [after for after in map(self.automaton.settled, threads) if after >= 0]
+        return self._of(self.automaton.joined(settled)) if settled else None
+
+    def _of(self, threads: tuple[int, ...]) -> Position:
+        frames = {thread >> 16 & _FRAME for thread in threads}
+        base = self._base(frames)
+        local = [thread & ~(_FRAME << 16) | self._over(thread >> 16 & _FRAME, base) << 16 for thread in threads]
+        state = self.automaton.state(local)
+        known = self._known.get((state, base))
+        if known is None:
+            known = self._known[state, base] = Position(self, state, base, threads)
+        return known
+
+    def _base(self, frames: set[int]) -> int:
+        """The deepest frame that all ``frames`` pass on their way to the root, no permutation's."""
+        links, depth = self.automaton.links, self.automaton.depth
+        frames = set(frames)
+        while True:
+            if len(frames) == 1:
+                (frame,) = frames
+                above = links[frame]
+                if not above or self._code[above[0][0]][0] != Op.PERM:
+                    return frame
+            deepest = max(frames, key=depth.__getitem__)
+            frames.remove(deepest)
+            frames.update(parent for _, _, parent in links[deepest])
+
+    def _over(self, frame: int, base: int) -> int:
+        """``frame`` as seen from ``base``, which becomes frame 0."""
+        if frame == base:
+            return 0
+        known = self._relative
+        stack = [frame]
+        while stack:
+            top = stack[-1]
+            missing = [p for _, _, p in self.automaton.links[top] if p != base and (p, base) not in known]
+            if missing:
+                stack += missing
+                continue
+            known[top, base] = self.automaton.frame(
+                tuple((at, k, 0 if p == base else known[p, base]) for at, k, p in self.automaton.links[top])
+            )
+            stack.pop()
+        return known[frame, base]
+
+    def adopted(self, position: Position) -> Position:
+        """A position of other positions of the same program, as one of these."""
+        old = position.generation
+        assert isinstance(old, Positions)
+        links = old.automaton.links
+        done = {old.automaton.root: self.automaton.root}
+        for thread in position.threads:
+            stack = [thread >> 16 & _FRAME]
+            while stack:
+                top = stack[-1]
+                missing = [parent for _, _, parent in links[top] if parent not in done]
+                stack += missing
+                if not missing:
+                    if top not in done:
+                        done[top] = self.automaton.frame(tuple((at, k, done[p]) for at, k, p in links[top]))
+                    stack.pop()
+        return self._of(
+            tuple(sorted(thread & ~(_FRAME << 16) | done[thread >> 16 & _FRAME] << 16 for thread in position.threads))
+        )
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def after(self, position: Position, data: bytes) -> Position | None:
+        """The position after ``data``; None where it is not allowed."""
+        automaton = self.automaton
+        state, base = position.state, position.base
+        room = self.room(base)
+        for byte in data:
+            target = DEAD
+            if not automaton.leaves[state]:
+                target = automaton.step(state, byte)
+                if target < 0:
+                    return None
+                if automaton.most[target] <= room:
+                    state = target
+                    continue
+            here = self.settled(state, base)
+            there = None if here is None else self._after(here, byte)
+            if there is None:
+                return None
+            state, base = there.state, there.base
+            room = self.room(base)
+        return self.settled(state, base)
+
+    def _after(self, position: Position, byte: int) -> Position | None:
+        target = self.automaton.step(self.absolute(position), byte)
+        if target < 0:
+            return None
+        known = self._absolute.get(target)
+        if known is None:
+            known = self._absolute[target] = self._of(self.automaton.threads[target])
+        return known
+
+    def after_symbol(self, position: Position, symbol: int) -> Position | None:
+        target = self.automaton.step_symbol(self.absolute(position), symbol)
+        return None if target < 0 else self._of(self.automaton.threads[target])
+
+    def absolute(self, position: Position) -> int:
+        """The state of the same threads with real frames."""
+        if position.absolute == DEAD:
+            position.absolute = self.automaton.state(position.threads)
+        return position.absolute
+
+    def room(self, base: int) -> int:
+        """How many rounds every count of ``base`` still allows; 1 for a frame that counts nothing."""
+        links = self.automaton.links[base]
+        if not links or self._code[links[0][0]][0] != Op.LOOP:
+            return 1
+        most = self._code[links[0][0]][1][1]
+        return 1 << 29 if most is None else int(most - max(count for _, count, _ in links))
+
+    def settled(self, state: int, base: int) -> Position | None:
+        """The position of a local state over ``base``: threads that left the base go on behind it."""
+        known = self._known.get((state, base))
+        if known is not None:
+            return known
+        key = (state, base)
+        if key not in self._settled:
+            self._settled[key] = self.at(self._real(self.automaton.threads[state], base))
+        return self._settled[key]
+
+    def _real(self, threads: tuple[int, ...], base: int) -> list[int]:
+        """The threads over ``base`` with real frames; those for which its count has no room are left out."""
+        done: dict[tuple[int, bool], int] = {}
+        out = []
+        for thread in threads:
+            frame = thread >> 16 & _FRAME
+            waits = frame < self.automaton.bases and self._code[thread >> 40][0] == Op.LOOP
+            real = self._put(frame, base, waits, done)
+            if real != DEAD:
+                out.append(thread & ~(_FRAME << 16) | real << 16)
+        return out
+
+    def _put(self, frame: int, base: int, waits: bool, done: dict[tuple[int, bool], int]) -> int:
+        """``frame`` over ``base`` as a real frame; ``waits``: no round has begun beyond those counted."""
+        automaton = self.automaton
+        stack = [frame]
+        while stack:
+            top = stack[-1]
+            if top < automaton.bases:
+                done[top, waits] = self._counted(base, top, waits)
+                stack.pop()
+                continue
+            links = automaton.links[top]
+            missing = [parent for _, _, parent in links if (parent, waits) not in done]
+            if missing:
+                stack += missing
+                continue
+            real = tuple((at, k, done[p, waits]) for at, k, p in links if done[p, waits] != DEAD)
+            done[top, waits] = automaton.frame(real) if real else DEAD
+            stack.pop()
+        return done[frame, waits]
+
+    def _counted(self, base: int, rounds: int, waits: bool) -> int:
+        links = self.automaton.links[base]
+        if not links or self._code[links[0][0]][0] != Op.LOOP:
+            return base
+        least, most = self._code[links[0][0]][1][:2]
+        out: dict[tuple[int, int, int], None] = {}
+        for at, count, parent in links:
+            count += rounds
+            if most is None:
+                out[at, min(count, least), parent] = None
+            elif count < most or (waits and count == most):
+                out[at, count, parent] = None
+        return self.automaton.frame(tuple(sorted(out))) if out else DEAD

@@ -1,0 +1,70 @@
+cimport cython
+
+cdef int _DEAD, _NEVER, _NEW
+cdef int _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN, _COUNT, _LOOP, _AGAIN, _MARK, _PERM
+cdef int _SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT
+
+cdef long long _packed(long long at, long long frame, long long guard)
+
+
+@cython.final
+cdef class Automaton:
+    cdef public list args
+    cdef public signed char[::1] op
+    cdef public int[::1] then
+    cdef public unsigned char[::1] live
+    cdef public object guards
+    cdef public object limits
+    cdef public int bases
+    cdef public int root
+    cdef public list links
+    cdef public object depth
+    cdef public object rounds
+    cdef public dict frames
+    cdef public dict merges
+    cdef public dict numbers
+    cdef public list threads
+    cdef public list exits
+    cdef public list symbols
+    cdef public list accepts
+    cdef public list waiting
+    cdef public int size
+    cdef public int[::1] byte
+    cdef public int[::1] after
+    cdef public int[::1] need
+    cdef public int[::1] most
+    cdef public signed char[::1] leaves
+    cdef public int[::1] rows
+    cdef public int row_count
+    cdef public dict guard_rows
+
+    @cython.locals(number=int, depth=int, rounds=int, parent=int)
+    cpdef int frame(self, tuple links) except -2
+    cpdef int merged(self, int a, int b) except -2
+    @cython.locals(op=int)
+    cpdef list ways(self, int at, int frame, int guard)
+    cpdef int looking(self, int op, object argument, int guard) except -2
+    cpdef list loop_ways(self, int at, int frame, int guard)
+    cpdef list perm_ways(self, int at, int frame, int guard)
+    @cython.locals(at=int, op=int, frame=int, ways=list)
+    cpdef long long settled(self, long long thread) except *
+    cpdef int state(self, object threads) except -2
+    @cython.locals(thread=cython.longlong, frame=cython.longlong, place=cython.longlong, other=int, merged=int)
+    cpdef tuple joined(self, object threads)
+    @cython.locals(number=int, least=int, most=int, thread=cython.longlong, frame=int, need=int, at=int, op=int,
+                   waiting=list, symbols=list, exits=set, stack=list, seen=set)
+    cdef int made(self, tuple key) except -2
+    cpdef grow(self)
+    @cython.locals(only=int)
+    cpdef int step(self, int state, int byte) except -2
+    @cython.locals(thread=cython.longlong, at=int, guard=int, after=cython.longlong, out=list)
+    cpdef int step_symbol(self, int state, int symbol) except -2
+    @cython.locals(thread=cython.longlong, at=int, frame=int, guard=int, after=cython.longlong, row=int, target=int,
+                   byte=int, waiting=list, single=dict, classes=list)
+    cpdef expand(self, int state)
+    @cython.locals(i=int)
+    cdef sort_in(self, object bits, long long after, dict single, list classes)
+    cpdef int new_row(self) except -2
+    @cython.locals(i=int, j=int, some=int, data=bytes)
+    cdef put(self, int row, object bits, int target)
+    cpdef list guard_row(self, int guard)

@@ -1,0 +1,448 @@
+# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False
+"""The writer's automaton over bytes, for masks: the first of the two hot files (the other one is walk.py).
+
+Rules of this file: plain Python, typed for Cython by ``lazy_automaton.pxd`` beside it; compiled where a C compiler was
+found at installation, else run as it is, with the same results.
+
+A thread is (instruction, frame, conditions) packed into one int; a state is a set of threads. Frames are numbers:
+those below ``bases`` stand for an unknown frame, the *base*, with so many rounds of its counted loop added. A state
+over a base is *local*: what it allows is found once, whatever the base turns out to be. Where a thread leaves the base
+the state has an *exit* (rounds, conditions). ``need`` is the number of rounds that the base's loop must still allow.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from dragoman.errors import LimitError
+from dragoman.grammar.guards import Guards
+from dragoman.limits import Limits
+
+DEAD = -1
+NEVER = 1 << 30  # a need that no base can meet: the state lives on through its exits only
+_NEW = -2  # no step of the state is known yet
+_DEAD, _NEVER = DEAD, NEVER  # the same as C numbers
+_ALL = (1 << 256) - 1
+
+# Numbers of program.Op, where the loops of this file need them as constants.
+_BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN = 0, 1, 2, 3, 4, 5
+_COUNT, _LOOP, _AGAIN, _MARK, _PERM = 9, 10, 11, 12, 13
+_SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT = 14, 15, 16, 17, 18, 19, 20, 21
+
+
+class Automaton:
+    """States, frames and steps of one writer program; grows as it is walked. The owner's lock holds it.
+
+    exits, symbols, accepts: by state; what it can do without a byte.
+    """
+
+    def __init__(self, code: tuple[tuple[int, Any, int], ...], live: bytes, guards: Guards, bases: int, limits: Limits):
+        self.args = [argument for _, argument, _ in code]
+        self.op = array("b", [op for op, _, _ in code])
+        self.then = array("i", [following for _, _, following in code])
+        self.live = array("B", live)
+        self.guards = guards
+        self.limits = limits
+        self.bases = bases
+        self.links: list[tuple[Any, ...]] = [()] * (bases + 1)
+        self.depth = array("i", [0] * (bases + 1))
+        self.rounds = array("i", [*range(bases), 0])
+        self.root = bases
+        self.frames: dict[Any, int] = {}
+        self.merges: dict[Any, int] = {}
+        self.numbers: dict[Any, int] = {}
+        self.threads: list[tuple[int, ...]] = []
+        self.exits: list[tuple[tuple[int, int], ...]] = []
+        self.symbols: list[tuple[int, ...]] = []
+        self.accepts: list[bool] = []
+        self.waiting: list[Any] = []  # consuming threads of states that were never stepped
+        self.size = 0
+        self.byte = array("i", [0] * 64)  # the only byte that leads on, -1: several, _NEW: not known yet
+        self.after = array("i", [0] * 64)  # the state behind it, or the number of the row
+        self.need = array("i", [0] * 64)
+        self.most = array("i", [0] * 64)  # the largest need of one of its threads
+        self.leaves = array("b", [0] * 64)
+        self.rows = array("i", [0] * 16 * 256)
+        self.row_count = 0
+        self.guard_rows: dict[int, Any] = {}
+
+    # -- frames ----------------------------------------------------------------------------------------------------
+
+    def frame(self, links: tuple[Any, ...]) -> int:
+        """The frame with these links (instruction, count, parent). LimitError past ``limits.machine_depth``."""
+        known = self.frames.get(links)
+        if known is not None:
+            return known
+        depth = 0
+        rounds = _NEVER
+        for link in links:
+            parent = link[2]
+            depth = max(depth, self.depth[parent])
+            rounds = min(rounds, self.rounds[parent])
+        if depth >= self.limits.machine_depth:
+            raise LimitError("nested too deep", bound="machine_depth", limit=self.limits.machine_depth)
+        number = len(self.links)
+        if number >= 1 << 24:
+            raise LimitError("too many frames", bound="mask_states", limit=self.limits.mask_states)
+        self.frames[links] = number
+        self.links.append(links)
+        self.depth.append(depth + 1)
+        self.rounds.append(rounds)
+        return number
+
+    def merged(self, a: int, b: int) -> int:
+        """A frame that returns to wherever ``a`` or ``b`` does; _DEAD where different bases lie below."""
+        if a == b:
+            return a
+        stack = [(a, b)]
+        while stack:
+            left, right = stack[len(stack) - 1]
+            if left < self.bases or right < self.bases or (not self.links[left]) != (not self.links[right]):
+                self.merges[left, right] = _DEAD
+                stack.pop()
+                continue
+            links = {(at, count): parent for at, count, parent in self.links[left]}
+            missing = []
+            failed = False
+            for at, count, parent in self.links[right]:
+                known = links.get((at, count), parent)
+                if known == parent:
+                    links[at, count] = parent
+                elif (known, parent) not in self.merges:
+                    missing.append((known, parent))
+                elif self.merges[known, parent] == _DEAD:
+                    failed = True
+                else:
+                    links[at, count] = self.merges[known, parent]
+            if missing and not failed:
+                stack += missing
+                continue
+            ordered = tuple(sorted([(at, count, parent) for (at, count), parent in links.items()]))
+            self.merges[left, right] = _DEAD if failed else self.frame(ordered)
+            stack.pop()
+        return self.merges[a, b]
+
+    # -- threads without a byte ------------------------------------------------------------------------------------
+
+    def ways(self, at: int, frame: int, guard: int) -> list[int]:
+        """Where a thread that stands at no BYTES, SYMBOL, ACCEPT or MATCH goes, inside of its base."""
+        op = self.op[at]
+        argument = self.args[at]
+        if op == _SPLIT:
+            return [_packed(target, frame, guard) for target in argument]
+        if op == _RETURN:
+            if frame < self.bases:
+                return []
+            return [_packed(link[0], link[2], guard) for link in self.links[frame]]
+        if op == _AGAIN:
+            if frame < self.bases:
+                return [_packed(self.then[at], frame + argument, guard)]
+            return [
+                _packed(self.then[at], self.frame(((link[0], link[1] + argument, link[2]),)), guard)
+                for link in self.links[frame]
+            ]
+        if op == _LOOP:
+            return self.loop_ways(at, frame, guard)
+        if op == _PERM:
+            return self.perm_ways(at, frame, guard)
+        if op == _CALL:
+            return [_packed(argument, self.frame(((self.then[at], 0, frame),)), guard)]
+        if op in (_COUNT, _MARK):
+            return [_packed(self.then[at], self.frame(((self.then[at], 0, frame),)), guard)]
+        if op in (_BYTES, _SYMBOL, _ACCEPT, _MATCH):
+            return []
+        guard = self.looking(op, argument, guard)
+        return [] if guard < 0 else [_packed(self.then[at], frame, guard)]
+
+    def looking(self, op: int, argument: Any, guard: int) -> int:
+        """The conditions after an instruction that begins or ends one."""
+        if op in (_LEAVE, _DROP):
+            return self.guards.leave(guard, argument, drop=op == _DROP)
+        return self.guards.enter(guard, _ENTERS[op], argument) if op in _ENTERS else guard
+
+    def loop_ways(self, at: int, frame: int, guard: int) -> list[int]:
+        argument = self.args[at]
+        least, most, body, leave = argument[0], argument[1], argument[2], argument[3]
+        if frame < self.bases:  # the base's count is not known: one more round, and leaving is an exit
+            return [_packed(body, frame, guard)]
+        out = []
+        for link in self.links[frame]:
+            count = link[1]
+            if most is None and count > least:
+                count = least
+            if most is None or count < most:
+                out.append(_packed(body, self.frame(((at, count, link[2]),)), guard))
+            if count >= least:
+                out.append(_packed(leave, link[2], guard))
+        return out
+
+    def perm_ways(self, at: int, frame: int, guard: int) -> list[int]:
+        first, later, required, leave = self.args[at]
+        out = []
+        for link in self.links[frame]:
+            used = link[1]
+            for i, entry in enumerate(later if used else first):
+                if not used >> i & 1:
+                    out.append(_packed(entry, self.frame(((at, used | 1 << i, link[2]),)), guard))
+            if used & required == required:
+                out.append(_packed(leave, link[2], guard))
+        return out
+
+    def settled(self, thread: int) -> int:
+        """The thread where it first has a choice, waits for a byte or stands at its base's edge; _DEAD if it ends."""
+        while True:
+            at = thread >> 40
+            if not self.live[at]:
+                return _DEAD
+            op = self.op[at]
+            if op in (_BYTES, _SYMBOL, _SPLIT, _ACCEPT, _MATCH):
+                return thread
+            frame = thread >> 16 & 0xFFFFFF
+            if frame < self.bases and op in (_RETURN, _LOOP):
+                return thread
+            if op == _JUMP:
+                thread = _packed(self.then[at], frame, thread & 0xFFFF)
+                continue
+            if op in (_RETURN, _AGAIN) and frame >= self.bases and len(self.links[frame]) > 1:
+                return thread
+            ways = self.ways(at, frame, thread & 0xFFFF)
+            if len(ways) != 1:
+                return thread if ways else _DEAD
+            thread = ways[0]
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def state(self, threads: Any) -> int:
+        """The state of these settled threads; _DEAD of none. LimitError past the bounds."""
+        if len(threads) == 1:
+            key: tuple[int, ...] = (threads[0],)
+        else:
+            key = self.joined(threads)
+            if not key:
+                return _DEAD
+        known = self.numbers.get(key)
+        if known is not None:
+            return known
+        if len(key) > self.limits.machine_threads:
+            raise LimitError(
+                "too many ways to go on", bound="machine_threads", limit=self.limits.machine_threads, size=len(key)
+            )
+        return self.made(key)
+
+    def joined(self, threads: Any) -> tuple[int, ...]:
+        """One thread for each instruction and conditions, as far as frames can be merged; sorted."""
+        by_place: dict[int, Any] = {}
+        for thread in threads:
+            if thread < 0:
+                continue
+            frame = thread >> 16 & 0xFFFFFF
+            place = thread ^ (frame << 16)
+            known = by_place.get(place)
+            if known is None:
+                by_place[place] = frame
+                continue
+            frames = known if isinstance(known, list) else [known]
+            for i, other in enumerate(frames):
+                merged = self.merged(other, frame)
+                if merged != _DEAD:
+                    frames[i] = merged
+                    break
+            else:
+                frames.append(frame)
+            by_place[place] = frames if len(frames) > 1 else frames[0]
+        out: list[int] = []
+        for place, found in by_place.items():
+            if isinstance(found, list):
+                out += [place | frame << 16 for frame in sorted(set(found))]
+            else:
+                out.append(place | found << 16)
+        out.sort()
+        return tuple(out)
+
+    def made(self, key: tuple[int, ...]) -> int:
+        number = self.size
+        if number >= len(self.byte):
+            self.grow()
+        least, most = _NEVER, 0
+        for thread in key:
+            frame = thread >> 16 & 0xFFFFFF
+            if frame >= self.bases or self.op[thread >> 40] != _RETURN:
+                need = self.rounds[frame] + 1
+                least = min(least, need)
+                most = max(most, need)
+        waiting: list[int] = []
+        symbols: list[int] = []
+        exits: set[tuple[int, int]] = set()
+        accepts = False
+        stack = list(key)
+        seen: set[int] = set()
+        while stack:
+            thread = stack.pop()
+            at = thread >> 40
+            op = self.op[at]
+            if op == _BYTES:
+                if self.live[at]:
+                    waiting.append(thread)
+                continue
+            if thread in seen or not self.live[at]:
+                continue
+            seen.add(thread)
+            frame = thread >> 16 & 0xFFFFFF
+            if op == _SYMBOL:
+                symbols.append(thread)
+            elif op == _ACCEPT:
+                accepts = accepts or self.guards.settled_at_end(thread & 0xFFFF)
+            else:
+                if frame < self.bases and op in (_RETURN, _LOOP):
+                    exits.add((frame, thread & 0xFFFF))
+                stack += self.ways(at, frame, thread & 0xFFFF)
+        self.size = number + 1
+        self.numbers[key] = number
+        self.threads.append(key)
+        self.exits.append(tuple(sorted(exits)))
+        self.symbols.append(tuple(symbols))
+        self.accepts.append(accepts)
+        self.waiting.append(waiting)
+        self.byte[number] = _NEW
+        self.need[number] = least
+        self.most[number] = most
+        self.leaves[number] = 1 if exits else 0
+        return number
+
+    def grow(self) -> None:
+        size = len(self.byte)
+        if size >= self.limits.mask_states:
+            raise LimitError("too many states of masks", bound="mask_states", limit=self.limits.mask_states)
+        self.byte = array("i", list(self.byte) + [0] * size)
+        self.after = array("i", list(self.after) + [0] * size)
+        self.need = array("i", list(self.need) + [0] * size)
+        self.most = array("i", list(self.most) + [0] * size)
+        self.leaves = array("b", list(self.leaves) + [0] * size)
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def step(self, state: int, byte: int) -> int:
+        """The local state after ``byte``, or _DEAD; exits are not followed."""
+        only = self.byte[state]
+        if only == _NEW:
+            self.expand(state)
+            only = self.byte[state]
+        if only >= 0:
+            return self.after[state] if only == byte else _DEAD
+        return self.rows[self.after[state] * 256 + byte]
+
+    def step_symbol(self, state: int, symbol: int) -> int:
+        """The state after a control token, or _DEAD."""
+        out = []
+        for thread in self.symbols[state]:
+            at = thread >> 40
+            if self.args[at] == symbol:
+                guard = self.guards.step(thread & 0xFFFF, symbol)
+                after = _DEAD if guard < 0 else self.settled(_packed(self.then[at], thread >> 16 & 0xFFFFFF, guard))
+                if after >= 0:
+                    out.append(after)
+        return self.state(out) if out else _DEAD
+
+    def expand(self, state: int) -> None:
+        """Find every step of ``state``."""
+        waiting = self.waiting[state]
+        if len(waiting) == 1:
+            thread = waiting[0]
+            at = thread >> 40
+            bits = self.args[at]
+            if thread & 0xFFFF == 0 and bits & (bits - 1) == 0:
+                after = self.settled(_packed(self.then[at], thread >> 16 & 0xFFFFFF, 0))
+                self.after[state] = _DEAD if after < 0 else self.state((after,))
+                self.byte[state] = bits.bit_length() - 1
+                self.waiting[state] = None
+                return
+        single: dict[int, list[int]] = {}
+        classes: list[tuple[Any, list[int]]] = [(_ALL, [])]
+        for thread in waiting:
+            at = thread >> 40
+            frame = thread >> 16 & 0xFFFFFF
+            guard = thread & 0xFFFF
+            bits = self.args[at]
+            if guard == 0:
+                self.sort_in(bits, self.settled(_packed(self.then[at], frame, 0)), single, classes)
+                continue
+            for some, behind in self.guard_row(guard):
+                common = bits & some
+                if common:
+                    self.sort_in(common, self.settled(_packed(self.then[at], frame, behind)), single, classes)
+        row = self.new_row()
+        for bits, threads in classes:
+            target = self.state(threads) if threads else _DEAD
+            if target != _DEAD:
+                self.put(row, bits, target)
+        for byte, added in single.items():
+            for bits, threads in classes:
+                if bits >> byte & 1:
+                    self.rows[row * 256 + byte] = self.state(threads + added)
+        self.after[state] = row
+        self.byte[state] = -1
+        self.waiting[state] = None
+
+    def sort_in(self, bits: Any, after: int, single: Any, classes: Any) -> None:
+        """Note that the bytes of ``bits`` lead to the thread ``after``."""
+        if after < 0:
+            return
+        if bits & (bits - 1) == 0:
+            single.setdefault(bits.bit_length() - 1, []).append(after)
+            return
+        for i in range(len(classes)):
+            some, threads = classes[i]
+            common = some & bits
+            if common:
+                classes[i] = (common, [*threads, after])
+                if common != some:
+                    classes.append((some & ~common, threads))
+                bits &= ~common
+                if not bits:
+                    return
+
+    def new_row(self) -> int:
+        row = self.row_count
+        if row * 256 >= len(self.rows):
+            if row >= self.limits.mask_rows:
+                raise LimitError("too many rows of masks", bound="mask_rows", limit=self.limits.mask_rows)
+            grown = array("i", bytes(len(self.rows) * 8))
+            grown[: len(self.rows)] = array("i", self.rows)
+            self.rows = grown
+        self.row_count = row + 1
+        self.put(row, _ALL, _DEAD)
+        return row
+
+    def put(self, row: int, bits: Any, target: int) -> None:
+        data = bits.to_bytes(32, "little")
+        for i in range(32):
+            some = data[i]
+            if some:
+                for j in range(8):
+                    if some >> j & 1:
+                        self.rows[row * 256 + i * 8 + j] = target
+
+    def guard_row(self, guard: int) -> Any:
+        """[(set of bytes, conditions after one of them)]; what dies is left out."""
+        known = self.guard_rows.get(guard)
+        if known is None:
+            parts = [_ALL]
+            for bits in self.guards.told_apart(guard):
+                parts = [piece for part in parts for piece in (part & bits, part & ~bits) if piece]
+            found: dict[int, int] = {}
+            for part in parts:
+                behind = self.guards.step(guard, part.bit_length() - 1)
+                if behind >= 1 << 16:
+                    raise LimitError("too many look-aheads", bound="mask_states", limit=1 << 16)
+                if behind >= 0:
+                    found[behind] = found.get(behind, 0) | part
+            known = self.guard_rows[guard] = [(bits, behind) for behind, bits in found.items()]
+        return known
+
+
+_ENTERS = {_SCAN: 0, _REFUSE: 2, _REQUIRE: 3, _REQUIRE_OR_END: 4}
+
+
+def _packed(at: int, frame: int, guard: int) -> int:
+    return at << 40 | frame << 16 | guard
