@@ -108,10 +108,10 @@ class ReasoningLearner:
         if not {"last", "old"} & found.keys() and set(tags(opened + between)).isdisjoint(tags(before)):
             between, wrapper = between + before, before  # reasoning and an answer were never seen together
         if not between[: len(between) - len(wrapper)].strip():
-            # All of it stands before every answer; what closes the opener by its spelling is not the answer's.
-            ends = [end for end in closers(opened) if opened.strip() and between.strip().startswith(end)]
-            wrapper = between[between.index(ends[0]) + len(ends[0]) :] if ends else ""
-            wrapper = wrapper if wrapper.strip() else ""
+            # All of it stands before every answer: the answer's block begins with the tag that reasoning's begins with.
+            first = tags(opened)[:1]
+            at = between.rfind(first[0]) if first else -1
+            wrapper = between[at:] if at > 0 else ""
         closed = between[: len(between) - len(wrapper)]
         empty = "" if wrapper.strip() or not before.strip() else before
         if wrapper.strip() and before != wrapper:
@@ -138,7 +138,9 @@ class ReasoningLearner:
             empty_block=empty,
         )
         why = f"{key!r} is rendered in: {', '.join(found)}" + (f", with {variables}" if variables else "")
-        return Spoken(profile, self._content(wrapper, bool(wrapper.strip())), switches, empty, why)
+        firsts = (*tags(opened)[:1], *tags(closed)[:1])
+        mirror = (firsts[0], firsts[1]) if len(firsts) == 2 else None
+        return Spoken(profile, self._content(wrapper, bool(wrapper.strip()), mirror), switches, empty, why)
 
     def _borders(self, found: dict[str, str], variables: dict[str, Any]) -> tuple[str, str]:
         """(what stands before reasoning, what stands between it and the answer)."""
@@ -268,12 +270,15 @@ class ReasoningLearner:
 
     # Content.
 
-    def _content(self, wrapper: str, always: bool) -> ContentProfile:
-        """Content between ``wrapper`` and what closes it; trimmed: the history drops outer white space."""
+    def _content(self, wrapper: str, always: bool, mirror: tuple[str, str] | None = None) -> ContentProfile:
+        """Content between ``wrapper`` and what closes it; trimmed: the history drops outer white space.
+
+        mirror: the first tag of what opens reasoning and of what closes it.
+        """
         opened = Marker.of(wrapper)
         closed = ""
         if opened.text:
-            closed = self._closer(wrapper)
+            closed = self._closer(wrapper, mirror)
         trimmed = False
         if self._plain is not None:
             padded = f" \n {FIRST.content} \n "
@@ -282,12 +287,12 @@ class ReasoningLearner:
         mode = ContentMode.WRAPPED if opened.text and always else ContentMode.PLAIN
         return ContentProfile(mode=mode, open=opened, close=Marker.of(closed), trimmed=trimmed)
 
-    def _closer(self, opened: str) -> str:
+    def _closer(self, opened: str, mirror: tuple[str, str] | None) -> str:
         """What closes a wrapped answer: what ends a turn of text but not a turn of calls."""
         end = self._anchors.text_end
-        for closer in closers(opened):
-            if end.startswith(closer):
-                return closer
+        closer = opened.replace(*mirror, 1) if mirror is not None else opened
+        if closer != opened and end.startswith(closer):
+            return closer  # closed as reasoning is
         if self._calls is not None:
             text = self._prober.after_user(Said(None, FIRST.calls[:1]), self._calls, tail="none")
             shared = common_suffix([end, text]) if text is not None else ""
