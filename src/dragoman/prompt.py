@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -120,6 +121,11 @@ class Prompter:
         self, messages: list[dict[str, Any]], tools: list[Mapping[str, Any]], rendering: Rendering
     ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
         """The prompt with and without the generation prompt, in the first form that the template accepts."""
+        # transformers tells a template that there are no tools; some take it amiss and want to hear nothing.
+        null_tools = not tools and "tools" in self._template.undeclared
+        if null_tools:
+            with suppress(TemplateError):
+                return self._rendered(messages, tools, rendering, null_tools=True)
         try:
             return self._rendered(messages, tools, rendering)
         except TemplateError as error:
@@ -136,7 +142,12 @@ class Prompter:
         raise refusal
 
     def _rendered(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], rendering: Rendering
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        rendering: Rendering,
+        *,
+        null_tools: bool = False,
     ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
         """The prompt with and without the generation prompt."""
         with_prompt, without = (
@@ -147,6 +158,7 @@ class Prompter:
                     add_generation_prompt=flag,
                     now=rendering.now,
                     variables=rendering.variables,
+                    null_tools=null_tools,
                 ).parts
             )
             for flag in (True, False)

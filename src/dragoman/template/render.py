@@ -123,17 +123,19 @@ class Template:
         add_generation_prompt: bool = False,
         now: datetime.datetime | None = None,
         variables: Mapping[str, Any] | None = None,
+        null_tools: bool = False,
     ) -> Rendered:
         """The prompt of a conversation.
 
         ``variables`` are the caller's own (``chat_template_kwargs``); ``now`` is what the template takes for the time.
+        ``null_tools``: where there are no tools the template sees null, as with transformers, and not nothing.
         Raises TemplateError where the template refuses the conversation or fails, LimitError where it needs too much,
         UsageError where ``variables`` would replace what is not theirs.
         """
         marked = _copied(marked_copy, messages, tools, variables)
         for message in marked["messages"]:
             self._unmark(message)
-        return Rendered(merged(self._run_copy(marked, add_generation_prompt, now)))
+        return Rendered(merged(self._run_copy(marked, add_generation_prompt, now, null_tools=null_tools)))
 
     def render_text(
         self,
@@ -149,7 +151,12 @@ class Template:
         return "".join(self._run_copy(values, add_generation_prompt, now))
 
     def _run_copy(
-        self, values: Mapping[str, Any], add_generation_prompt: bool, now: datetime.datetime | None
+        self,
+        values: Mapping[str, Any],
+        add_generation_prompt: bool,
+        now: datetime.datetime | None,
+        *,
+        null_tools: bool = False,
     ) -> list[str]:
         return self.run(
             values["messages"],
@@ -157,6 +164,7 @@ class Template:
             add_generation_prompt=add_generation_prompt,
             now=now,
             variables=values["variables"],
+            null_tools=null_tools,
         )
 
     def _unmark(self, message: Any) -> None:
@@ -182,6 +190,7 @@ class Template:
         add_generation_prompt: bool = False,
         now: datetime.datetime | None = None,
         variables: Mapping[str, Any] | None = None,
+        null_tools: bool = False,
     ) -> list[str]:
         """The pieces of a rendering of these very values: no copies, and the template may change them."""
         names: dict[str, Any] = {str.__str__(name): value for name, value in (variables or {}).items()}
@@ -194,8 +203,8 @@ class Template:
             bos_token=self.bos_token,
             eos_token=self.eos_token,
         )
-        if tools:
-            names["tools"] = tools
+        if tools or null_tools:
+            names["tools"] = tools or None
         context = self._compiled.new_context(names)
         assert isinstance(context, RenderContext)
         context.begin(self.limits, now or FIXED_NOW)
