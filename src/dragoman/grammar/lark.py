@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..errors import GrammarError
-from .lexemes import MARK, Lexemes, cut, nullable
+from .lexeme_proof import MARK, Lexemes
+from .lexemes import cut, nullable
 from .nodes import Grammar, Literal, Node
 from .plain import Notation, PlainGrammar
 from .printing import Printer
