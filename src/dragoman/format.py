@@ -144,14 +144,22 @@ class ChatFormat:
         return cls.from_template(source, tool_use=tool_use, bos_token=bos, eos_token=eos, vocab=vocab)
 
     @classmethod
-    def from_gguf(cls, path: str | os.PathLike[str]) -> ChatFormat:
-        """From a GGUF file's metadata: template, tool template, vocabulary. Raises as from_pretrained."""
+    def from_gguf(cls, path: str | os.PathLike[str], *, name: str | None = None) -> ChatFormat:
+        """From a GGUF file's metadata: template, tool template, vocabulary. Raises as from_pretrained.
+
+        name: the built-in format to use in place of the file's template.
+        """
         metadata = read_metadata(path)
         source = metadata.text("tokenizer.chat_template")
-        if not source:
-            raise TemplateError(f"{os.fspath(path)} holds no chat template (tokenizer.chat_template)")
         vocab = Vocabulary.from_gguf(metadata)
         bos, eos = ("" if token is None else vocab.text_of(token) for token in (vocab.bos_id, vocab.eos_id))
+        if name is not None:
+            return cls.from_name(name, bos_token=bos or None, eos_token=eos or None, vocab=vocab)
+        if not source:
+            raise TemplateError(
+                f"{os.fspath(path)} holds no chat template (tokenizer.chat_template); "
+                f"name a built-in format: {', '.join(catalogue.NAMES)}"
+            )
         tool_use = metadata.text("tokenizer.chat_template.tool_use")
         return cls.from_template(source, tool_use=tool_use or None, bos_token=bos, eos_token=eos, vocab=vocab)
 

@@ -10,8 +10,12 @@ from typing import Any
 
 from dragoman.errors import EngineError, TemplateError, UsageError
 from dragoman.format import ChatFormat
+from dragoman.template.catalogue import NAMES
 
-_KINDS = "a .jinja file, a tokenizer_config.json, a model folder, a .gguf file or the URL of a running server"
+_KINDS = (
+    "a .jinja file, a tokenizer_config.json, a model folder, a .gguf file, the URL of a running server "
+    "or the name of a built-in format"
+)
 
 
 def add_template(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +39,10 @@ def format_of(source: str, *, bos: str | None = None, eos: str | None = None) ->
     if path.is_dir():
         return ChatFormat.from_pretrained(path)
     if not path.is_file():
-        raise UsageError(f"{source!r} is no file, folder or URL; wanted is {_KINDS}", param="TEMPLATE")
+        if source.lower() in NAMES:
+            return ChatFormat.from_name(source, bos_token=bos, eos_token=eos)
+        names = ", ".join(NAMES)
+        raise UsageError(f"{source!r} is no file, folder or URL; wanted is {_KINDS} ({names})", param="TEMPLATE")
     if path.suffix == ".gguf":
         return ChatFormat.from_gguf(path)
     if path.suffix == ".json":

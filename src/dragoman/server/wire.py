@@ -58,6 +58,8 @@ _TURN_FIELDS: Mapping[str, tuple[Check, str]] = {
     "add_generation_prompt": (_is_flag, "a boolean"),
     "continue_final_message": (lambda value: _is_flag(value) or _is_text(value), "a boolean or a field's name"),
     "echo": (_is_flag, "a boolean"),
+    "prefill_assistant": (_is_flag, "a boolean"),
+    "media_placeholder": (_is_text, "a string"),
 }
 # field of the request -> (field of Sampling, what it must be, lowest, highest)
 _SAMPLING_FIELDS: Mapping[str, tuple[str, Check, float, float]] = {
