@@ -59,6 +59,15 @@ def tool_names(tools: Sequence[Any]) -> frozenset[str]:
     return frozenset(name for name in (_function(tool).get("name") for tool in tools) if isinstance(name, str))
 
 
+def declared_name(tools: Sequence[Any], written: str) -> str:
+    """The declared name that ``written`` means: itself, else the only one behind its namespaces (``a.b.f``)."""
+    names = tool_names(tools)
+    if written in names:
+        return written
+    meant = [name for name in names if name and written.endswith("." + name)]
+    return meant[0] if len(meant) == 1 else written
+
+
 def tool_parameters(tools: Sequence[Any], name: str) -> Any:
     """The parameter schema of the first tool of this name; None where there is none."""
     for tool in tools:

@@ -200,7 +200,8 @@ class Prompter:
         can_think = opens is not None or (shown.mode is not ReasoningMode.NONE and bool(shown.close.text))
         wrapped = self._profile.content.mode is ContentMode.WRAPPED and bool(self._profile.content.open.text)
         reasoning = opens or shown
-        if field == "reasoning_content" and not can_think and not wrapped:
+        wants = field == "reasoning_content" or (thought and request.read_reasoning)
+        if wants and not can_think and not wrapped:
             # By the tags that models use unasked, which are read as reasoning too; their layout is the model's.
             unasked = read_as_reasoning(self._profile, request)
             reasoning, can_think = replace(unasked, open=Marker(text=unasked.open.text)), True

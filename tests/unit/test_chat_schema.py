@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.chat_schema import (
     admits,
+    declared_name,
     declared_types,
     item_schema,
     parameter_schema,
@@ -127,3 +128,13 @@ def test_tools_are_read_in_both_shapes_and_broken_ones_say_nothing() -> None:
     assert schema_for(tools, "f", "b") is None
     assert schema_for(tools, "g", "a") is None
     assert schema_for(tools, "nobody", "a") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("f", "f"), ("a.f", "f"), ("a.b.f", "f"), ("x.g", "x.g"), ("g", "g"), ("y.x.g", "y.x.g"), ("af", "af"), ("", "")],
+)
+def test_a_written_name_is_the_only_declared_one_behind_its_namespaces(written: str, meant: str) -> None:
+    tools = [{"function": {"name": name}} for name in ("f", "x.g", "g")]
+    assert declared_name(tools, written) == meant
+    assert declared_name([], written) == written

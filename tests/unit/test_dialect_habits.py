@@ -246,3 +246,28 @@ def test_a_call_that_the_output_ends_in_is_complete_behind_its_last_argument() -
     turn.finish("length")
     assert turn.message.truncated
     assert not turn.message.tool_calls[0].arguments.endswith("}")
+
+
+CHANNELS = (
+    "{% for m in messages %}<|go|>{{ m.role }}"
+    "{% if m.reasoning_content %} for=me<|say|>{{ m.reasoning_content }}<|part|><|go|>assistant{% endif %}"
+    "{% for c in m.tool_calls or [] %}{% if not loop.first %}<|part|><|go|>assistant{% endif %}"
+    ' for={{ c.function.name }}<|say|><call name="{{ c.function.name }}">\n'
+    "{% for k, v in c.function.arguments | items %}"
+    '<with name="{{ k }}">{{ v if v is string else v | tojson }}</with>\n{% endfor %}</call>'
+    "{% else %}{% if m.role == 'assistant' %} for=you{% endif %}<|say|>{{ m.content }}{% endfor %}<|fin|>{% endfor %}"
+    "{% if add_generation_prompt %}<|go|>assistant{% endif %}"
+)
+
+
+@pytest.mark.parametrize(("written", "name"), [("ring", "ring"), ("bell.ring", "ring"), ("bell.toll", "bell.toll")])
+def test_a_name_with_a_namespace_is_the_declared_one_behind_it(written: str, name: str) -> None:
+    output = f' for={written}<|say|><call name="{written}">\n<with name="times">2</with>\n</call><|fin|>'
+    message = read(CHANNELS, output, tools=TOOLS)
+    assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [(name, {"times": 2})]
+    assert [problem.code for problem in message.problems] == ([] if name == "ring" else ["unknown_tool"])
+
+
+def test_a_turn_may_begin_with_the_end_of_a_header() -> None:
+    assert read(CHANNELS, "<|say|>Hi<|fin|>").content == "Hi"
+    assert read(CHANNELS, "Hi <|say|>").content == "Hi <|say|>"

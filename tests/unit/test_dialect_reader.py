@@ -243,6 +243,14 @@ def test_wrapped_answers_lose_their_wrapper_wherever_the_model_forgets_half_of_i
         assert read(profile(None, content=content), DialectRequest(), text).content == "Hello"
 
 
+def test_a_block_that_says_nothing_is_no_text_where_reasoning_stays_in_the_answer() -> None:
+    content = ContentProfile(mode=ContentMode.WRAPPED, open=Marker("", "[[", ""), close=Marker("", "]]", ""))
+    kept = DialectRequest(read_reasoning=False)
+    for text in ("<muse>\n[[Hello]]", "<muse></muse>[[Hello]]", "<muse>\n\n</muse>\n\n[[Hello", "[[Hello]]"):
+        assert read(profile(None, content=content), kept, text).content == "Hello"
+    assert read(profile(None, content=content), kept, "<muse>hm</muse>[[Hello]]").content == "<muse>hm</muse>Hello"
+
+
 def test_a_json_answer_comes_out_of_its_fence() -> None:
     request = DialectRequest(answer=JsonAnswer())
     assert read(profile(None), request, '```json\n{"a": "```"}\n```').content == '{"a": "```"}'

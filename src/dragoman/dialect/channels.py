@@ -84,6 +84,12 @@ def inner_tags(profile: Profile) -> tuple[str, ...]:
     return () if found is None else tuple(filter(None, (found.header, found.end, found.message, found.channel)))
 
 
+def bare_headers(profile: Profile) -> tuple[str, ...]:
+    """The end of a header without words in front, with which a turn may begin too."""
+    found = channels(profile)
+    return (found.message,) if found is not None and found.message else ()
+
+
 def header_tags(profile: Profile) -> tuple[str, ...]:
     """The tags that may stand in the middle of a header."""
     found = channels(profile)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman.dialect.channels import call_forms, header_tags, text_headers
+from dragoman.dialect.channels import bare_headers, call_forms, header_tags, text_headers
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import (
     GAP,
@@ -55,7 +55,8 @@ def reader_rules(
         calls = [_silent(text, controls) for text in empty_blocks(profile)]
     rules["stop"] = alt(*_stops(profile, controls), EMPTY)
     rules["interrupt"] = alt(*calls, Ref("stop"))
-    wrappers = [*_wrappers(profile, controls), *_later_reasoning(profile, request, controls), Ref("interrupt")]
+    wrappers = [*_wrappers(profile, controls), *_said_nothing(profile, request, controls)]
+    wrappers += [*_later_reasoning(profile, request, controls), Ref("interrupt")]
     spoken = request.read_reasoning and bool(profile.reasoning.close.text)
     wrappers += text_headers(profile, controls, reasoning=spoken, calls=request.reads_calls)
     rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
@@ -66,7 +67,7 @@ def reader_rules(
     start = _start(profile, request, controls, rules)
     again = [
         seq(GAP, marker(text, controls), Commit("body"), layout_after("\n"), start)
-        for text in repeated_headers(profile)
+        for text in (*repeated_headers(profile), *bare_headers(profile))
     ]
     rules["turn"] = seq(Commit("body"), alt(*again, start))
     return rules, recovery
@@ -170,6 +171,15 @@ def _wrappers(profile: Profile, controls: frozenset[str]) -> list[Node]:
         return []
     around = [profile.content.open, profile.content.close]
     return [_dropped(wrapper, controls) for wrapper in around if wrapper.text]
+
+
+def _said_nothing(profile: Profile, request: DialectRequest, controls: frozenset[str]) -> list[Node]:
+    """A reasoning block that the answer's own block follows at once: no text, where reasoning stays in the answer."""
+    reasoning, answer = profile.reasoning, profile.content.open
+    if request.read_reasoning or profile.content.mode is ContentMode.PLAIN or not (reasoning.open.text and answer.text):
+        return []
+    block = seq(marker(reasoning.open.text, controls), GAP, opt(seq(marker(reasoning.close.text, controls), GAP)))
+    return [seq(block, loose(answer.text, controls), Commit("body"), layout_after(answer.after), _BODY)]
 
 
 def _dropped(wrapper: Marker, controls: frozenset[str]) -> Node:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dragoman.chat import ToolCall, ToolCallDelta
-from dragoman.chat_schema import tool_names, tool_parameters
+from dragoman.chat_schema import declared_name, tool_names, tool_parameters
 from dragoman.stream.arguments import ArgumentsWriter
 from dragoman.stream.json_text import WHITE, is_json_object
 from dragoman.stream.unescape import JsonUnescaper, unescape
@@ -151,7 +151,7 @@ class CallBuilder:
         if kind == "id" and not self._started:
             self._id = text
         elif kind == "name" and self._name is None:
-            self._name = text
+            self._name = text = declared_name(self._tools, text)
             if self._tools and text not in tool_names(self._tools):
                 self.problems.append(("unknown_tool", f"the model calls {text!r}, which is not among the tools"))
         return self._start(final=False)
