@@ -245,7 +245,11 @@ def test_reasoning_comes_back_beside_an_answer(name: str) -> None:
     facts = fmt.profile.reasoning
     if not facts.rendered_last or facts.message_key != "reasoning_content":
         pytest.skip("the history shows no reasoning_content of the last message")
-    variables = {} if facts.switch is None else {facts.switch: True}
+    # A switch may be a flag that has to be on, or a word that is best left alone.
+    probe = {"role": "assistant", "content": "Done.", "reasoning_content": "Thought5190"}
+    variables: dict[str, Any] = {} if facts.switch is None else {facts.switch: True}
+    if "Thought5190" not in written(fmt, probe, [], **variables):
+        variables = {}
     strings = texts(forbidden_in(fmt), blank=False)
 
     @FAST
