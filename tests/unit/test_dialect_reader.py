@@ -243,6 +243,14 @@ def test_wrapped_answers_lose_their_wrapper_wherever_the_model_forgets_half_of_i
         assert read(profile(None, content=content), DialectRequest(), text).content == "Hello"
 
 
+@pytest.mark.parametrize("word", ["said", " said", "said ", " said\n"])
+def test_a_word_between_two_tags_may_have_space_around_it(word: str) -> None:
+    opened, closed = Marker("", "<|on|>said<|mid|>", ""), Marker("", "<|off|>said<|mid|>", "")
+    content = ContentProfile(mode=ContentMode.WRAPPED, open=opened, close=closed)
+    text = f"<|on|>{word}<|mid|>Hello<|off|>{word}<|mid|>"
+    assert read(profile(None, content=content), DialectRequest(), text).content == "Hello"
+
+
 def test_a_block_that_says_nothing_is_no_text_where_reasoning_stays_in_the_answer() -> None:
     content = ContentProfile(mode=ContentMode.WRAPPED, open=Marker("", "[[", ""), close=Marker("", "]]", ""))
     kept = DialectRequest(read_reasoning=False)

@@ -25,6 +25,7 @@ SPACE = chars(SPACES)
 GAP = Repeat(SPACE)
 TEXT = Repeat(AnyChar(), lazy=True)
 SOME_TEXT = Repeat(AnyChar(), min=1, lazy=True)
+_BEFORE_TAG = re.compile(r"(?<=\w)(?=<[^<>\s]+>\Z)")
 
 
 def marker(text: str, controls: frozenset[str]) -> Node:
@@ -51,8 +52,10 @@ def _behind_tags(line: str) -> list[str]:
 
 
 def loose(text: str, controls: frozenset[str]) -> Node:
-    """``text`` with any white space where it breaks a line."""
-    return spaced([marker(word, controls) for word in words(text)])
+    """``text`` with any white space where it breaks a line, and around a word between two of its tags."""
+    first, *others = words(text) or ("",)
+    inner = [part for word in others for part in _BEFORE_TAG.split(word)]
+    return spaced([marker(word, controls) for word in (first, *inner)])
 
 
 def spaced(items: Sequence[Node]) -> Node:
