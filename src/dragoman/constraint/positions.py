@@ -40,6 +40,7 @@ class Positions:
         self._settled: dict[tuple[int, int], Position | None] = {}
         self._relative: dict[tuple[int, int], int] = {}
         self._absolute: dict[int, Position] = {}
+        self._rooms: dict[int, int] = {}
 
     def start(self, entry: int) -> Position | None:
         """The position at an entry of the program."""
@@ -118,23 +119,20 @@ class Positions:
         """The position after ``data``; None where it is not allowed."""
         automaton = self.automaton
         state, base = position.state, position.base
-        room = self.room(base)
-        for byte in data:
-            target = DEAD
-            if not automaton.leaves[state]:
-                target = automaton.step(state, byte)
-                if target < 0:
-                    return None
-                if automaton.most[target] <= room:
-                    state = target
-                    continue
+        at, end = 0, len(data)
+        while True:
+            at = automaton.ahead(state, data, at, self.room(base))
+            state = automaton.reached
+            if state == DEAD:
+                return None
             here = self.settled(state, base)
-            there = None if here is None else self._after(here, byte)
+            if at == end or here is None:
+                return here
+            there = self._after(here, data[at])
             if there is None:
                 return None
             state, base = there.state, there.base
-            room = self.room(base)
-        return self.settled(state, base)
+            at += 1
 
     def _after(self, position: Position, byte: int) -> Position | None:
         target = self.automaton.step(self.absolute(position), byte)
@@ -157,11 +155,15 @@ class Positions:
 
     def room(self, base: int) -> int:
         """How many rounds every count of ``base`` still allows; 1 for a frame that counts nothing."""
-        links = self.automaton.links[base]
-        if not links or self._code[links[0][0]][0] != Op.LOOP:
-            return 1
-        most = self._code[links[0][0]][1][1]
-        return 1 << 29 if most is None else int(most - max(count for _, count, _ in links))
+        found = self._rooms.get(base)
+        if found is None:
+            links = self.automaton.links[base]
+            most = 1
+            if links and self._code[links[0][0]][0] == Op.LOOP:
+                most = self._code[links[0][0]][1][1]
+                most = 1 << 29 if most is None else most - max(count for _, count, _ in links)
+            found = self._rooms[base] = most
+        return found
 
     def settled(self, state: int, base: int) -> Position | None:
         """The position of a local state over ``base``: threads that left the base go on behind it."""

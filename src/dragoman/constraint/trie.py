@@ -24,6 +24,7 @@ class TokenTrie:
 
     byte          uint8[nodes]     the byte on the edge to the node
     end           int32[nodes]     the first node behind those under it
+    parent        int32[nodes]     the node above; 0 for the root
     token_start   int32[nodes + 1] the tokens that end at node i are tokens[token_start[i]:token_start[i + 1]]
     tokens        int32[*]         token ids
     words         int              length of a mask row: uint32[words], bit i % 32 of word i // 32 = token i
@@ -52,13 +53,17 @@ class TokenTrie:
         depths = np.concatenate([np.zeros(1, np.int64), depth + 1])
         nodes = len(depths)
         self.end: Ints = np.full(nodes, nodes, dtype=np.int32)
-        shallow = np.zeros(0, dtype=np.int64)
+        self.parent: Ints = np.zeros(nodes, dtype=np.int32)
+        shallow = above = np.zeros(0, dtype=np.int64)
         for level in range(int(depths.max(initial=0)) + 1):
             here = np.flatnonzero(depths == level)
             shallow = np.sort(np.concatenate([shallow, here]), kind="stable")
             behind = np.searchsorted(shallow, here, side="right")
             inside = behind < len(shallow)
             self.end[here[inside]] = shallow[behind[inside]]
+            if level:
+                self.parent[here] = above[np.searchsorted(above, here) - 1]
+            above = here
         # A token ends at the last node that it added, or at the node of the token before, which is the same text.
         last = np.cumsum(new)
         counts = np.bincount(last, minlength=nodes)
@@ -69,6 +74,7 @@ class TokenTrie:
         self.words = (self.size + 31) // 32
         self.bytes = sum(1 << byte for byte in np.unique(self.byte[1:]).tolist())
         self.shared: dict[object, object] = {}
+        self._behind: dict[int, Ints] = {}
         self._children: tuple[Ints, Ints, Ints] | None = None
         self._walk: Walk | None = None
 
@@ -96,32 +102,27 @@ class TokenTrie:
             self._walk = Walk(self.byte, self.end, self.token_start, self.tokens, self.depth)
         return self._walk
 
+    def behind(self, byte: int) -> Ints:
+        """The nodes whose edge is ``byte``."""
+        found = self._behind.get(byte)
+        if found is None:
+            found = self._behind[byte] = (np.flatnonzero(self.byte[1:] == byte) + 1).astype(np.int32)
+        return found
+
     def children(self) -> tuple[Ints, Ints, Ints]:
         """(first, count, nodes): the children of node i are nodes[first[i]:first[i] + count[i]]."""
         if self._children is None:
-            size = len(self)
-            depth = self._depths()
-            parent = np.zeros(size, dtype=np.int32)
-            above = np.zeros(1, dtype=np.int64)
-            for level in range(1, self.depth + 1):
-                here = np.flatnonzero(depth == level)
-                parent[here] = above[np.searchsorted(above, here) - 1]
-                above = here
+            parent = self.parent
             nodes = (np.argsort(parent[1:], kind="stable") + 1).astype(np.int32)
-            count = np.bincount(parent[1:], minlength=size).astype(np.int32)
+            count = np.bincount(parent[1:], minlength=len(self)).astype(np.int32)
             first = (np.cumsum(count) - count).astype(np.int32)
             self._children = first, count, nodes
         return self._children
 
-    def _depths(self) -> npt.NDArray[np.int64]:
-        """The depth of every node: how many nodes it lies under."""
-        closed = np.bincount(self.end, minlength=len(self) + 1)[: len(self)]
-        return np.arange(len(self)) - np.cumsum(closed)
-
     def to_bytes(self) -> bytes:
         """The trie as bytes, for a cache keyed by the vocabulary's hash; :meth:`from_bytes` reads them."""
         header = _HEADER.pack(self.size, len(self), len(self.tokens), self.depth)
-        arrays = (self.byte, self.end, self.token_start, self.tokens)
+        arrays = (self.byte, self.end, self.parent, self.token_start, self.tokens)
         return _MAGIC + header + b"".join(array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays)
 
     @classmethod
@@ -131,13 +132,14 @@ class TokenTrie:
         if not data.startswith(_MAGIC) or len(data) < start:
             raise VocabularyError("this is no token trie, or one of another version; build it anew")
         size, nodes, tokens, depth = _HEADER.unpack_from(data, len(_MAGIC))
-        if min(size, nodes, tokens, depth) < 0 or len(data) != start + nodes + 4 * (nodes + nodes + 1 + tokens):
+        if min(size, nodes, tokens, depth) < 0 or len(data) != start + nodes + 4 * (3 * nodes + 1 + tokens):
             raise VocabularyError("the token trie is damaged; build it anew")
         self = cls.__new__(cls)
         self.size, self.depth = size, depth
         ints = np.frombuffer(data, dtype="<i4", offset=start + nodes).astype(np.int32)
         self.byte = np.frombuffer(data, dtype=np.uint8, count=nodes, offset=start).copy()
-        self.end, self.token_start, self.tokens = ints[:nodes], ints[nodes : 2 * nodes + 1], ints[2 * nodes + 1 :]
+        self.end, self.parent, rest = ints[:nodes], ints[nodes : 2 * nodes], ints[2 * nodes :]
+        self.token_start, self.tokens = rest[: nodes + 1], rest[nodes + 1 :]
         self._finish()
         return self
 

@@ -36,6 +36,7 @@ cdef class Automaton:
     cdef public signed char[::1] leaves
     cdef public int[::1] rows
     cdef public int row_count
+    cdef public int reached
     cdef public dict guard_rows
 
     @cython.locals(number=int, depth=int, rounds=int, parent=int)
@@ -57,6 +58,8 @@ cdef class Automaton:
     cpdef grow(self)
     @cython.locals(only=int)
     cpdef int step(self, int state, int byte) except -2
+    @cython.locals(end=int, after=int)
+    cpdef int ahead(self, int state, bytes data, int at, int room) except -2
     @cython.locals(thread=cython.longlong, at=int, guard=int, after=cython.longlong, out=list)
     cpdef int step_symbol(self, int state, int symbol) except -2
     @cython.locals(thread=cython.longlong, at=int, frame=int, guard=int, after=cython.longlong, row=int, target=int,

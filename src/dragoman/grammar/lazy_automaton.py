@@ -65,6 +65,7 @@ class Automaton:
         self.leaves = array("b", [0] * 64)
         self.rows = array("i", [0] * 16 * 256)
         self.row_count = 0
+        self.reached = _DEAD
         self.guard_rows: dict[int, Any] = {}
 
     # -- frames ----------------------------------------------------------------------------------------------------
@@ -331,6 +332,24 @@ class Automaton:
         if only >= 0:
             return self.after[state] if only == byte else _DEAD
         return self.rows[self.after[state] * 256 + byte]
+
+    def ahead(self, state: int, data: bytes, at: int, room: int) -> int:
+        """Step through ``data[at:]`` while nothing can leave the base and its count allows ``room`` rounds.
+
+        Returns where it stopped; ``reached`` is the state there, DEAD where no thread goes on with that byte.
+        """
+        end = len(data)
+        while at < end and not self.leaves[state]:
+            after = self.step(state, data[at])
+            if after < 0:
+                state = _DEAD
+                break
+            if self.most[after] > room:
+                break
+            state = after
+            at += 1
+        self.reached = state
+        return at
 
     def step_symbol(self, state: int, symbol: int) -> int:
         """The state after a control token, or _DEAD."""

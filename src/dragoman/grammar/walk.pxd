@@ -17,10 +17,13 @@ cdef class Walk:
     cdef public int[::1] states
     cdef public int[::1] ends_stack
     cdef public int[::1] state_stack
+    cdef public list arrays
     cdef public int token_count
     cdef public int node_count
     cdef public int steps
     cdef public bint full
+    cdef public int low
+    cdef public int high
 
     cpdef clear(self)
     @cython.locals(at=int, count=int, node=int, end=int)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+import numpy as np
+
 from dragoman.grammar.lazy_automaton import NEVER, Automaton
 
 # True: a C compiler was found at installation.
@@ -18,6 +20,8 @@ _NEVER = NEVER
 class Walk:
     """The trie's nodes that a state reaches, in order; buffers are used again by the next walk.
 
+    arrays: the four buffers, for numpy.
+    low, high: the least and the largest of the needs.
     tokens, needs: what may be written and the rounds that it needs; nodes, states: where the state behind has exits.
     """
 
@@ -26,26 +30,32 @@ class Walk:
         self.end = array("i", end.tobytes())
         self.token_start = array("i", token_start.tobytes())
         self.token_ids = array("i", token_ids.tobytes())
-        self.tokens = array("i", bytes(4 * (len(token_ids) + 1)))
-        self.needs = array("i", bytes(4 * (len(token_ids) + 1)))
-        self.nodes = array("i", bytes(4 * len(byte)))
-        self.states = array("i", bytes(4 * len(byte)))
+        buffers = [array("i", bytes(4 * (len(token_ids) + 1))) for _ in range(2)]
+        buffers += [array("i", bytes(4 * len(byte))) for _ in range(2)]
+        self.tokens, self.needs, self.nodes, self.states = buffers
+        self.arrays = [np.frombuffer(buffer, dtype=np.int32) for buffer in buffers]
         self.ends_stack = array("i", bytes(4 * (depth + 2)))
         self.state_stack = array("i", bytes(4 * (depth + 2)))
         self.token_count = 0
         self.node_count = 0
         self.steps = 0
         self.full = False
+        self.low = _NEVER
+        self.high = 0
 
     def clear(self) -> None:
         self.token_count = 0
         self.node_count = 0
         self.steps = 0
+        self.low = _NEVER
+        self.high = 0
 
     def mark(self, automaton: Automaton, node: int, state: int) -> None:
         """Note ``node`` as reached in ``state``."""
         need = automaton.need[state]
         if need != _NEVER:
+            self.low = min(self.low, need)
+            self.high = max(self.high, need)
             for i in range(self.token_start[node], self.token_start[node + 1]):
                 self.tokens[self.token_count] = self.token_ids[i]
                 self.needs[self.token_count] = need
@@ -121,6 +131,8 @@ class Walk:
                 continue
             need = need_of[after]
             if need != _NEVER:
+                self.low = min(self.low, need)
+                self.high = max(self.high, need)
                 for j in range(starts[i], starts[i + 1]):
                     self.tokens[self.token_count] = self.token_ids[j]
                     self.needs[self.token_count] = need
