@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ID_LENGTH = 9
 _TOKENS = "token ids"
+_BYTES = (bytes, bytearray, memoryview)
 
 Chunk = str | bytes | Sequence[int]
 
@@ -139,7 +140,7 @@ class Turn:
         deltas, self._opening = self._opening, []
         if isinstance(chunk, str):
             items: list[Item] = [chunk.encode("utf-8", "replace")]
-        elif isinstance(chunk, bytes | bytearray | memoryview):
+        elif isinstance(chunk, _BYTES):
             items = [self._utf8.feed(bytes(chunk))]
         else:
             items = self._tokens(chunk, reader)
@@ -147,7 +148,9 @@ class Turn:
             if reader.ended and not self._late and item != b"":
                 self._late = True
                 self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
-            deltas += self._push(reader.feed(item))
+            events = reader.feed(item)
+            if events:
+                deltas += self._push(events)
         return deltas
 
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
@@ -264,7 +267,7 @@ class Turn:
 def _kind(chunk: Chunk) -> str:
     if isinstance(chunk, str):
         return "str"
-    return "bytes" if isinstance(chunk, bytes | bytearray | memoryview) else _TOKENS
+    return "bytes" if isinstance(chunk, _BYTES) else _TOKENS
 
 
 def _advance(
@@ -290,6 +293,8 @@ def _split(text: str, vocab: Vocabulary) -> list[tuple[str, int | None]]:
 
 def _merged(deltas: list[Delta]) -> list[Delta]:
     """Neighbouring pieces of the same text as one delta."""
+    if len(deltas) < 2:
+        return deltas
     out: list[Delta] = []
     for delta in deltas:
         last = out[-1] if out else None

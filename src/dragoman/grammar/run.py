@@ -16,6 +16,8 @@ from dragoman.grammar.program import ATOMIC, Program
 
 # Runs of bytes that change nothing are skipped by a compiled pattern once this many such bytes are known.
 _SKIP_FROM = 8
+# Fewer bytes than this are looked at one by one: a token's bytes cost less than the pattern.
+_SKIP_LEAST = 16
 
 
 class _Node:
@@ -66,21 +68,28 @@ class Run:
         """The bytes that are consumed but not settled."""
         return bytes(self._pending)
 
+    @property
+    def settled(self) -> int:
+        """The position up to which everything was taken; what follows is withheld."""
+        return self._taken
+
     def feed(self, data: bytes) -> int:
         """Consume ``data``; how many bytes before all threads died (``len(data)``: alive)."""
-        state, machine, position = self.state, self.machine, self.position
+        state, position = self.state, self.position
         at, end = 0, len(data)
         while at < end:
             known = state.next.get(data[at])
             if known is None:
                 try:
-                    known = machine.step(state, data[at])
+                    known = self.machine.step(state, data[at])
                 except LimitError as error:
                     self.limit = error
                     break
             after, moves, commits = known
             if after is state and moves is None and not commits:
-                at = self._skip(state, data, at + 1, end)
+                at += 1
+                if end - at >= _SKIP_LEAST:
+                    at = self._skip(state, data, at, end)
                 continue
             if not after.threads:
                 break
@@ -92,7 +101,7 @@ class Run:
             at += 1
         self.state = state
         self.position = position + at
-        self._pending += data[:at]
+        self._pending += data if at == end else data[:at]
         return at
 
     def feed_symbol(self, symbol: int, text: bytes) -> bool:
@@ -114,7 +123,7 @@ class Run:
         return True
 
     def _skip(self, state: State, data: bytes, at: int, end: int) -> int:
-        if len(state.loops) < _SKIP_FROM or end - at < 16:
+        if len(state.loops) < _SKIP_FROM:
             return at
         if state.skip_size != len(state.loops):
             state.skip = re.compile(b"[" + b"".join(b"\\x%02x" % b for b in sorted(state.loops)) + b"]*")
@@ -157,6 +166,9 @@ class Run:
 
     def take(self) -> list[Event]:
         """The events that have settled since the last call, in order."""
+        histories = self._histories
+        if len(histories) == 1 and histories[0].depth == self._settled and not self._atomic:
+            return self._take_text()
         out: list[Event] = []
         settled, until = self._agreement()
         for node in settled:
@@ -185,6 +197,16 @@ class Run:
                 self.path.pop()
         return released
 
+    def _take_text(self) -> list[Event]:
+        """What most pieces are: text of the open region, nothing opened or closed and nothing disputed."""
+        self._histories[0].parent = None
+        if not self._pending:
+            return []
+        data, at = bytes(self._pending), self._taken
+        self._pending.clear()
+        self._taken = self.position
+        return [Text(data, at)] if self._depth else []
+
     def _unsettled(self, node: _Node) -> list[_Node]:
         """The events of a history that were not taken yet, in order."""
         nodes: list[_Node] = []
@@ -201,12 +223,13 @@ class Run:
         Histories are compared by what they tell, not by identity: the same event may be noted right after one byte on
         one way and in front of the next byte on another.
         """
-        first, *others = (self._unsettled(node) for node in self._histories)
+        unsettled = [self._unsettled(node) for node in self._histories]
+        first = unsettled[0]
         common = len(first)
-        for other in others:
+        for other in unsettled[1:]:
             common = _agreed(first, other, common)
         until = self.position
-        for history in (first, *others):
+        for history in unsettled:
             if len(history) > common:
                 until = min(until, history[common].position)
         return first[:common], until

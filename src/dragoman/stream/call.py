@@ -83,10 +83,10 @@ class CallBuilder:
 
     def text(self, tag: str, text: str) -> list[ToolCallDelta]:
         """Text of the innermost region; the markers of the call itself are nobody's text."""
+        if tag == "args":
+            return self._deliver(text)
         if tag in _WHOLE:
             self._text.append(text)
-        elif tag == "args":
-            return self._deliver(text)
         elif tag == "args.json" and self._unescaper is not None:
             return self._deliver(self._unescaper.feed(text))
         elif tag.startswith("value."):
@@ -173,7 +173,8 @@ class CallBuilder:
         return self._writer
 
     def _deliver(self, arguments: str) -> list[ToolCallDelta]:
-        self._note_values()
+        if self._writer is not None:
+            self._note_values()
         if not arguments:
             return []
         self._arguments.append(arguments)

@@ -16,6 +16,8 @@ _TOKEN: Final = re.compile(
     r"|(?P<scalar>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null)"
     r"|(?P<mark>[{}\[\]:,]))"
 )
+# One encoder for all: json.dumps makes a new one for each call with options.
+_quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 # Stands for every integer too long for a float: only its type matters, no schema lists such a value.
 _HUGE: Final = 10**400
 
@@ -52,12 +54,12 @@ def read_json(text: str) -> Any:
 
 def quoted(text: str) -> str:
     """The text as a JSON string, as ``json.dumps`` with ``ensure_ascii=False`` writes it."""
-    return json.dumps(text, ensure_ascii=False)
+    return _quote(text)
 
 
 def escaped(text: str) -> str:
     """The inside of ``quoted(text)``: pieces can be escaped one by one."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    return _quote(text)[1:-1]
 
 
 def _ignored(text: str) -> int:

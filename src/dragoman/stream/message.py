@@ -27,13 +27,21 @@ _LAYOUT: Final = " \t\r\n\f\v"
 
 
 class _Region:
-    """An open region; its decoder holds the character that a cut left unfinished."""
+    """An open region, and the bytes of a character that a cut left unfinished."""
 
-    __slots__ = ("decoder", "tag")
+    __slots__ = ("_rest", "tag")
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
-        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = b""
+
+    def decode(self, data: bytes, *, final: bool = False) -> str:
+        """The text of the next bytes; what is no UTF-8 becomes U+FFFD."""
+        if self._rest:
+            data = self._rest + data
+        text, used = codecs.utf_8_decode(data, "replace", final)
+        self._rest = data[used:]
+        return text
 
 
 class MessageBuilder:
@@ -99,23 +107,25 @@ class MessageBuilder:
         """The deltas that one event releases."""
         if self._finished:
             raise StateError("the message is finished; use a new builder for another turn")
+        if isinstance(event, Text):
+            self._position = event.position + len(event.data)
+            if not self._regions:
+                return []
+            region = self._regions[-1]
+            return self._text(region.tag, region.decode(event.data))
         self._position = event.position
         if isinstance(event, Opened):
             return self._open(event.tag)
         if isinstance(event, Closed):
             return self._close_through(event.tag)
-        if isinstance(event, Text):
-            self._position += len(event.data)
-            if not self._regions:
-                return []
-            region = self._regions[-1]
-            return self._text(region.tag, region.decoder.decode(event.data))
         self.note("unexpected_text", f"the output left its format (behind {event.label!r})", event.position)
         if self._call is not None:
             self._call.fail()
         return []
 
     def push_all(self, events: Sequence[Event]) -> list[Delta]:
+        if len(events) == 1:  # what most pieces are: some text
+            return self.push(events[0])
         return [delta for event in events for delta in self.push(event)]
 
     def finish(self, reason: Literal["stop", "length"]) -> list[Delta]:
@@ -126,7 +136,7 @@ class MessageBuilder:
         if reason == "length" and self._regions:
             root, last = self._regions[0].tag, self._regions[-1]
             self._truncated = root in ("call", "reasoning")
-            out += self._text(last.tag, last.decoder.decode(b"", final=True))
+            out += self._text(last.tag, last.decode(b"", final=True))
             if self._call is not None:
                 out += self._wrap(self._call.truncate())
         else:
@@ -204,7 +214,7 @@ class MessageBuilder:
 
     def _close_innermost(self) -> list[Delta]:
         region = self._regions.pop()
-        out = self._text(region.tag, region.decoder.decode(b"", final=True))
+        out = self._text(region.tag, region.decode(b"", final=True))
         if self._call is None:
             return out
         if region.tag != "call":

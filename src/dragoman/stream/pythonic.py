@@ -65,7 +65,10 @@ class PythonToJson:
         match = _OUTSIDE.match(text, at)
         assert match is not None
         piece = match[0]
-        if match["word"]:
+        if match.lastgroup == "run":
+            out.append(piece)
+            return match.end()
+        if match.lastgroup == "word":
             if match.end() == len(text) and not final:
                 if len(piece) <= _LONGEST:
                     return at  # the word may go on
@@ -81,7 +84,9 @@ class PythonToJson:
         match = _INSIDE.match(text, at)
         assert match is not None
         piece = match[0]
-        if match["escape"]:
+        if match.lastgroup == "run":
+            out.append(piece)
+        elif match.lastgroup == "escape":
             # Python takes a backslash that escapes nothing for a backslash.
             known = piece in _ESCAPES or piece[1] in _JSON_ESCAPES
             out.append(_ESCAPES.get(piece, piece) if known else "\\\\" + escaped(piece[1]))
@@ -93,7 +98,7 @@ class PythonToJson:
             self._quote = ""
             out.append('"')
         else:
-            out.append(piece if match["run"] else escaped(piece))
+            out.append(escaped(piece))
         return match.end()
 
     def _long_escape(self, text: str, at: int, out: list[str]) -> int:

@@ -84,12 +84,18 @@ class Reader:
     def feed(self, item: Item) -> list[Event]:
         """Read one piece; what has settled. After the stop nothing is read."""
         out: list[Event] = []
-        queue = [item]
-        while queue and not self.ended:
+        if self.ended:
+            return out
+        rest = self._consume(item)
+        self._settle(out)
+        queue: list[Item] = []
+        while not self.ended:
+            if rest is not None:
+                queue[:0] = [*self._recover(out), rest]
+            if not queue:
+                break
             rest = self._consume(queue.pop(0))
             self._settle(out)
-            if rest is not None and not self.ended:
-                queue[:0] = [*self._recover(out), rest]
         return out
 
     def _consume(self, item: Item) -> Item | None:
@@ -123,8 +129,9 @@ class Reader:
             if isinstance(event, Opened) and event.tag == "stop":
                 self.ended = self._complete = True
             out.append(event)
-        settled = self._run.position - len(self._run.withheld)
-        self._controls = [(at, token) for at, token in self._controls if at >= settled]
+        if self._controls:
+            settled = self._run.settled
+            self._controls = [(at, token) for at, token in self._controls if at >= settled]
 
     def _recover(self, out: list[Event]) -> list[Item]:
         """Start a new run after a failure; the pieces to read again."""
@@ -133,7 +140,7 @@ class Reader:
             where = f"inside {run.path[-1]!r}" if run.path else "between regions"
             raise OutputError(f"the output breaks its format at byte {run.position}, {where}", position=run.position)
         label = run.label if run.label in self._program.recovery else next(iter(self._program.recovery), None)
-        settled = run.position - len(run.withheld)
+        settled = run.settled
         if label is not None and not self._applies(label, run):
             label = next(iter(self._program.recovery))
         stuck = self._last_recovery == (settled, label or "")
@@ -166,7 +173,7 @@ class Reader:
 
     def _one_more(self, run: Run, start: int) -> tuple[bytes, int]:
         """The same failure twice: one character becomes text, so that reading moves on."""
-        settled = run.position - len(run.withheld)
+        settled = run.settled
         pending = run.withheld
         size = start - settled + 1
         while size < len(pending) and pending[size] & 0xC0 == 0x80:

@@ -12,16 +12,21 @@ class Utf8Sanitizer:
     does it. At most three bytes of an unfinished character are held. The pieces do not change the sum of the output.
     """
 
-    __slots__ = ("_decoder",)
+    __slots__ = ("_rest",)
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = b""  # of an unfinished character
 
     def feed(self, data: bytes) -> bytes:
-        return self._decoder.decode(data).encode()
+        if self._rest:
+            data = self._rest + data
+        elif data.isascii():
+            return data
+        text, used = codecs.utf_8_decode(data, "replace", False)
+        self._rest = data[used:]
+        return text.encode()
 
     def finish(self) -> bytes:
         """What an unfinished character leaves: U+FFFD or nothing. The sanitizer is as new afterwards."""
-        rest = self._decoder.decode(b"", final=True).encode()
-        self._decoder.reset()
-        return rest
+        rest, self._rest = self._rest, b""
+        return rest.decode("utf-8", "replace").encode()

@@ -83,7 +83,8 @@ class JsonValue:
             if self._held or self._begun:
                 self._held.append(text)
             return ""
-        text = "".join([*self._held, text])
+        if self._held:
+            text = "".join([*self._held, text])
         if not self._begun:
             text = text.lstrip(WHITE)
             verdict = _begins_json(text, whole=False)
@@ -94,7 +95,7 @@ class JsonValue:
             if not verdict:
                 return self._as_string(text)
         body = text.rstrip(WHITE)
-        self._held = [text[len(body) :]]
+        self._held = [text[len(body) :]] if len(body) < len(text) else []
         return self._write(self._converter.feed(body))
 
     def finish(self) -> str:
