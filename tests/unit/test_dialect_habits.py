@@ -271,3 +271,18 @@ def test_a_name_with_a_namespace_is_the_declared_one_behind_it(written: str, nam
 def test_a_turn_may_begin_with_the_end_of_a_header() -> None:
     assert read(CHANNELS, "<|say|>Hi<|fin|>").content == "Hi"
     assert read(CHANNELS, "Hi <|say|>").content == "Hi <|say|>"
+
+
+MISSPELT = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% if m.tool_calls %}<｜tool_calls_begin｜>"
+    "{% for c in m.tool_calls %}<｜tool_call_begin>｜>{{ c.function | tojson }}<｜tool_call_end｜>{% endfor %}"
+    "<｜tool_calls_end｜>{% endif %}<|fin|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.mark.parametrize("marker", ["<｜tool_call_begin>｜>", "<｜tool_call_begin｜>"])
+def test_a_marker_that_the_history_misspells_is_read_as_the_instructions_have_it(marker: str) -> None:
+    call = marker + '{"name": "ring", "arguments": {"times": 2}}<｜tool_call_end｜>'
+    message = read(MISSPELT, f"Hi<｜tool_calls_begin｜>{call}{call}<｜tool_calls_end｜><|fin|>", tools=TOOLS)
+    assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [("ring", {"times": 2})] * 2
+    assert (message.content, message.problems) == ("Hi", ())

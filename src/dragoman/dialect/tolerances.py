@@ -116,6 +116,8 @@ FORMS: tuple[tuple[str, tuple[ToolProfile, ...]], ...] = (
 _FORCED = ToolProfile(
     format=ToolFormat.JSON_NATIVE, call=(Slot.OBJECT,), object=JsonShape(args_path=("parameters",)), parallel=True
 )
+# Marker of a history -> the same one as the template's own instructions ask for it.
+_MISSPELT = (("<｜tool_call_begin>｜>", "<｜tool_call_begin｜>"),)
 _SUFFIXED = re.compile(r"<(/?\w+)(:\w+)>")
 
 
@@ -124,10 +126,20 @@ def other_forms(tools: ToolProfile, request: DialectRequest) -> tuple[ToolProfil
     first = tools.call[0] if tools.call and isinstance(tools.call[0], Marker) else Marker()
     text = tools.section_open.text or first.text
     found = [form for key, forms in FORMS if text.startswith(key) for form in forms]
-    found += filter(None, [_without_suffix(tools)])
+    found += filter(None, [_without_suffix(tools), _as_asked_for(tools)])
     if request.choice in ("required", "named") and text.strip("[{"):
         found.append(_FORCED)
     return tuple(form for form in found if (form.section_open.text, form.call) != (tools.section_open.text, tools.call))
+
+
+def _as_asked_for(tools: ToolProfile) -> ToolProfile | None:
+    """The form with each misspelt marker put right; None where there is none."""
+    first = tools.call[0] if tools.call else None
+    for written, meant in _MISSPELT:
+        if isinstance(first, Marker) and first.text.startswith(written):
+            opening = replace(first, text=meant + first.text.removeprefix(written))
+            return replace(tools, call=(opening, *tools.call[1:]))
+    return None
 
 
 def _without_suffix(tools: ToolProfile) -> ToolProfile | None:
