@@ -261,3 +261,19 @@ def test_reasoning_comes_back_beside_an_answer(name: str) -> None:
         assert message.content.strip() == text
 
     law()
+
+
+def test_a_switch_that_takes_a_word_is_not_turned_on_by_true() -> None:
+    """To such a template true is no word for thinking: asked to think, it must not close the block instead."""
+    turns = (
+        "{%- for m in messages -%}<|{{ m.role }}|>"
+        "{%- if m.role == 'assistant' and m.reasoning_content %}<mull>{{ m.reasoning_content }}</mull>{% endif -%}"
+        "{{ m.content }}<|end|>{%- endfor -%}"
+    )
+    word = "{%- set thinking_mode = thinking_mode | default('deep') -%}"
+    mark = "{{ '<mull>' if thinking_mode == 'deep' else '</mull>' }}"
+    prompt = "{%- if add_generation_prompt %}<|assistant|>" + mark + "{% endif -%}"
+    fmt = ChatFormat.from_template(word + turns + prompt)
+    user = [{"role": "user", "content": USER}]
+    assert fmt.turn(user, enable_thinking=True).prompt.text.endswith("<mull>")
+    assert fmt.turn(user).prompt.text.endswith("<mull>")

@@ -213,6 +213,8 @@ class ReasoningLearner:
             name, _, value = setting.partition("=")
             if value not in ("True", "False"):
                 continue  # a word is no switch: nobody knows which one says yes
+            if self._anchors.generations.get(f"{name}=True") == self._anchors.generations.get(f"{name}=False"):
+                continue  # on and off are the same to it, so it waits for a word
             hinted = any(hint in name.lower() for hint in _HINTS)
             if any(text.count(mark) != default.count(mark) for mark in marks) or (hinted and text != default):
                 out.append(name)
