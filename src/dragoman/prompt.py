@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from dragoman.dialect.generic import with_tool_instructions
+from dragoman.dialect.history_calls import calls_left_out, with_calls_in_content
 from dragoman.dialect.reader import read_as_reasoning
 from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.tolerances import opened_block
@@ -90,6 +91,8 @@ class Prompter:
             schema = request.answer.schema if isinstance(request.answer, JsonAnswer) else None
             messages = [dict(m) for m in with_tool_instructions(messages, tools, schema, choice=request.choice)]
             tools = []
+        elif calls_left_out(self._profile) and self._profile.tools is not None:
+            messages = [dict(m) for m in with_calls_in_content(messages, self._profile.tools)]
         adapted = adapt(
             messages,
             self._capabilities,

@@ -314,7 +314,10 @@ def merged(pieces: Iterable[str]) -> tuple[tuple[str, bool], ...]:
 
 
 def marked_copy(value: Any) -> Any:
-    """A deep copy of dicts and lists with every string in it marked as input, keys too."""
+    """A deep copy of dicts and lists with every string in it marked as input, keys too. What is marked already, by a
+    rewrite of the messages that adds markers of the format, stays as it is."""
+    if isinstance(value, Marked):
+        return value
     if isinstance(value, str):
         return Marked(value)
     if isinstance(value, Mapping):
