@@ -17,7 +17,7 @@ from dragoman.constraint.masks import Masks, masks_for
 from dragoman.constraint.trie import TokenTrie
 from dragoman.dialect.build import build
 from dragoman.dialect.families import families_of, with_family
-from dragoman.dialect.generic import generic_profile
+from dragoman.dialect.generic import generic_profile, without_refuted_calls
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.response_template import response_template
 from dragoman.dialect.tolerances import opened_block
@@ -28,7 +28,7 @@ from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.program import Program
 from dragoman.grammar.schema.options import SchemaOptions
 from dragoman.prompt import Prompter, Rendering
-from dragoman.proof import Proof, prove
+from dragoman.proof import Proof, Status, prove
 from dragoman.request import dialect_request
 from dragoman.template import catalogue
 from dragoman.template.adapt import normalise
@@ -79,6 +79,9 @@ def learned(source: str, bos_token: str, eos_token: str) -> Learned:
         found = with_family(found, family)
     capabilities = find_capabilities(template)
     proof = prove(template, found, families)
+    calls = proof.claims["tool_calls"]
+    if found.tools is not None and calls.status is Status.REFUTED and not calls.messages:
+        found = without_refuted_calls(found, calls.why)
     return Learned(template, generic_profile(found), proof, capabilities)
 
 

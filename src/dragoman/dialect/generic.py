@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman.chat_schema import declared_types, parameter_schema, resolve
 from dragoman.dialect.request import Choice
-from dragoman.template.profile import JsonShape, Marker, Profile, Slot, ToolFormat, ToolProfile
+from dragoman.template.profile import Evidence, JsonShape, Marker, Profile, Slot, ToolFormat, ToolProfile
 
 Message = Mapping[str, Any]
 
@@ -33,6 +33,13 @@ def generic_profile(profile: Profile) -> Profile:
     if profile.tools is not None:
         return profile
     return replace(profile, tools=GENERIC_TOOLS, generic_tools=True)
+
+
+def without_refuted_calls(profile: Profile, why: str) -> Profile:
+    """``profile`` with no form of calls, as not one call in the form that was found came back."""
+    failure = f"refuted: {why}"
+    evidence = {**profile.evidence, "tools": (Evidence("probe", failure),)}
+    return replace(profile, tools=None, failure=failure, evidence=evidence)
 
 
 def with_tool_instructions(
