@@ -223,7 +223,9 @@ def test_what_cannot_be_told_is_a_failure_with_its_reason() -> None:
 {{ '<' + k + '>' + (v | string) + '</' + k + ' ends>' }}{% endfor %}{{ '</kul>' }}{% endfor %}"""
     profile = profile_of(own.wrap(own.CONTENT + nested))
     assert (profile.tools, profile.failure) == (None, "the end of an argument repeats its key in another form")
-    cut = "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.id[-9:] + '|' + (c.function.arguments | tojson) }}{% endfor %}"
+    cut = (
+        "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.id[-9:] + '|' + (c.function.arguments | tojson) }}{% endfor %}"
+    )
     profile = profile_of(own.wrap(own.CONTENT + cut))
     assert (profile.tools, profile.failure) == (None, "the tool's name is not written")
 

@@ -67,9 +67,7 @@ def channels(profile: Profile) -> Channels | None:
         behind = tools.call[2].text if len(tools.call) > 2 and isinstance(tools.call[2], Marker) else ""
         said = _CHANNEL_WORD.match(behind.removeprefix(channel).lstrip()) if channel and channel in behind else None
         calling = said.group() if said else ""
-    return Channels(
-        header, end, message, channel, recipient, namespace, word.group() if word else "", calling
-    )
+    return Channels(header, end, message, channel, recipient, namespace, word.group() if word else "", calling)
 
 
 def joint_texts(profile: Profile) -> tuple[str, ...]:

@@ -93,9 +93,7 @@ class TreeWriter:
             return alt(*(self.notation.constant(item, _apart(beside, "string"), pointer) for item in listed))
         return alt(*(self._typed(kind, wanted, root, pointer, beside) for kind in types))
 
-    def _typed(
-        self, kind: str, wanted: Mapping[str, Any], root: Any, pointer: str, beside: Sequence[str]
-    ) -> Node:
+    def _typed(self, kind: str, wanted: Mapping[str, Any], root: Any, pointer: str, beside: Sequence[str]) -> Node:
         if kind == "string":
             _refuse(wanted, _STRING_WORDS, beside, pointer)
             least, most = int(wanted.get("minLength", 0)), wanted.get("maxLength")
@@ -216,4 +214,3 @@ def _refuse(wanted: Mapping[str, Any], allowed: frozenset[str], beside: Sequence
 
 def _apart(types: Sequence[str], kind: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in types if one != kind))
-

@@ -112,9 +112,7 @@ NOTHING = Dfa(((),), frozenset())
 ANYTHING = Dfa((tuple((low, high, 0) for low, high in ANY),), frozenset((0,)))
 
 
-def explore(
-    start: S, follow: Callable[[S], Iterable[tuple[int, int, S]]], ends: Callable[[S], bool]
-) -> Dfa:
+def explore(start: S, follow: Callable[[S], Iterable[tuple[int, int, S]]], ends: Callable[[S], bool]) -> Dfa:
     """The automaton whose states are the values reached from ``start``; trimmed and, where small, minimal."""
     numbers: dict[S, int] = {start: 0}
     order = [start]

@@ -283,9 +283,7 @@ def _widen(body: Body, arguments: Arguments) -> Body:
     """``body`` with marks of values that take in the quotes around them, where quotes belong to the value."""
     if not arguments.quotes[0]:
         return body
-    calls = [
-        replace(call, marks=tuple(widened(mark, arguments.quotes) for mark in call.marks)) for call in body.calls
-    ]
+    calls = [replace(call, marks=tuple(widened(mark, arguments.quotes) for mark in call.marks)) for call in body.calls]
     return Body(body.text, tuple(calls))
 
 
