@@ -112,6 +112,7 @@ class Turn:
         self._echo = echo
         self._strict = strict
         self._kind: str | None = None
+        self._type: type | None = None  # of the last chunk, so that the next one's kind is known
         self._reader: Reader | None = None
         self._utf8 = Utf8Sanitizer()
         self._reason: Literal["stop", "length"] | None = None
@@ -136,7 +137,9 @@ class Turn:
         """
         if self._reason is not None:
             raise StateError("the turn is finished; make a new turn for another output")
-        reader = self._reader_for(chunk)
+        reader = self._reader
+        if reader is None or type(chunk) is not self._type:
+            reader = self._reader_for(chunk)
         deltas, self._opening = self._opening, []
         if isinstance(chunk, str):
             items: list[Item] = [chunk.encode("utf-8", "replace")]
@@ -150,7 +153,7 @@ class Turn:
                 self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
             events = reader.feed(item)
             if events:
-                deltas += self._push(events)
+                deltas += _merged(self._builder.push_all(events))
         return deltas
 
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
@@ -196,6 +199,7 @@ class Turn:
 
     def _reader_for(self, chunk: Chunk) -> Reader:
         kind = _kind(chunk)
+        self._type = type(chunk)
         if self._kind is None:
             self._kind = kind
         elif self._kind != kind:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from dragoman.chat import ToolCall, ToolCallDelta
+from dragoman.chat import ToolCall, ToolCallDelta, argument_piece
 from dragoman.chat_schema import declared_name, tool_names, tool_parameters
 from dragoman.stream.arguments import ArgumentsWriter
 from dragoman.stream.json_text import WHITE, is_json_object
@@ -173,12 +173,12 @@ class CallBuilder:
         return self._writer
 
     def _deliver(self, arguments: str) -> list[ToolCallDelta]:
-        if self._writer is not None:
+        if self._writer is not None and self._writer.problems:
             self._note_values()
         if not arguments:
             return []
         self._arguments.append(arguments)
-        return [ToolCallDelta(self._index, arguments=arguments)] if self._started else []
+        return [argument_piece(self._index, arguments)] if self._started else []
 
     def _note_values(self) -> None:
         if self._writer is not None and self._writer.problems:

@@ -16,7 +16,7 @@ import codecs
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from dragoman.chat import Delta, Message, Problem, ToolCallDelta
+from dragoman.chat import Delta, Message, Problem, ToolCallDelta, call_delta
 from dragoman.errors import StateError
 from dragoman.events import Closed, Event, Opened, Text
 from dragoman.stream.call import CallBuilder
@@ -233,7 +233,7 @@ class MessageBuilder:
         if self._call is not None and self._call.problems:
             self._problems += [Problem(code, message, self._position) for code, message in self._call.problems]
             self._call.problems = []
-        return [Delta(tool_calls=(piece,)) for piece in pieces]
+        return [call_delta(piece) for piece in pieces]
 
     def _add_content(self, text: str) -> list[Delta]:
         if self._blank_content is not None:

@@ -16,6 +16,11 @@ _WORD_REST: Final = re.compile(r"[A-Za-z_0-9]*")
 _INSIDE: Final = re.compile(r"(?P<run>[^'\"\\\x00-\x1f]+)|(?P<escape>\\[^xU])|(?P<other>.)", re.DOTALL)
 _LONG_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
 _UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]{0,1}|U[0-9a-fA-F]{0,7})?\Z")
+# What is JSON as it stands: marks, numbers and double-quoted strings without escapes; the last one may be open.
+_STRING_REST: Final = r'[^"\\\x00-\x1f]*'
+_PLAIN_TEXT: Final = rf"""[^'"()A-Za-z_]*(?:"{_STRING_REST}"[^'"()A-Za-z_]*)*(?P<open>"{_STRING_REST})?"""
+_PLAIN: Final = re.compile(_PLAIN_TEXT)
+_PLAIN_INSIDE: Final = re.compile(rf'{_STRING_REST}(?:"{_PLAIN_TEXT}|(?P<inside>))')
 _JSON_ESCAPES: Final = '"\\/bfnrtu'
 # Escapes that JSON does not know, of one character.
 _ESCAPES: Final = {"\\'": "'", "\\a": "\\u0007", "\\v": "\\u000b", "\\0": "\\u0000", "\\\n": ""}
@@ -36,15 +41,17 @@ class PythonToJson:
         self._in_word = False  # inside a word too long to be one of Python's
 
     def feed(self, text: str) -> str:
-        return self._convert(self._held + text, final=False)
+        return self._convert(self._held + text if self._held else text, final=False)
 
     def finish(self) -> str:
         return self._convert(self._held, final=True)
 
     def _convert(self, text: str, *, final: bool) -> str:
         self._held = ""
-        out: list[str] = []
-        at = 0
+        at = 0 if self._in_word or self._quote == "'" else self._plain(text)
+        if at == len(text):
+            return text
+        out = [text[:at]]
         while at < len(text):
             step = self._inside if self._quote else self._outside
             end = step(text, at, out, final)
@@ -53,6 +60,13 @@ class PythonToJson:
                 break
             at = end
         return "".join(out)
+
+    def _plain(self, text: str) -> int:
+        """How much of the text, from its start, is JSON already: most of it, and much faster than piece by piece."""
+        match = (_PLAIN_INSIDE if self._quote else _PLAIN).match(text)
+        assert match is not None
+        self._quote = '"' if match.lastgroup else ""
+        return match.end()
 
     def _outside(self, text: str, at: int, out: list[str], final: bool) -> int:
         if self._in_word:

@@ -79,23 +79,24 @@ class JsonValue:
     def feed(self, text: str) -> str:
         if self._string is not None:
             return self._string.feed(text)
-        if not text.strip(WHITE):
+        body = text.rstrip(WHITE)
+        if not body:
             if self._held or self._begun:
                 self._held.append(text)
             return ""
+        white = text[len(body) :]
         if self._held:
-            text = "".join([*self._held, text])
+            body = "".join([*self._held, body])
         if not self._begun:
-            text = text.lstrip(WHITE)
-            verdict = _begins_json(text, whole=False)
+            body = body.lstrip(WHITE)
+            verdict = _begins_json(body + white, whole=False)
             if verdict is None:
-                self._held = [text]
+                self._held = [body + white]
                 return ""
             self._begun = True
             if not verdict:
-                return self._as_string(text)
-        body = text.rstrip(WHITE)
-        self._held = [text[len(body) :]] if len(body) < len(text) else []
+                return self._as_string(body + white)
+        self._held = [white] if white else []
         return self._write(self._converter.feed(body))
 
     def finish(self) -> str:
