@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from dragoman.cli.output import print_json, print_table
 from dragoman.cli.sources import add_template, load_format
+from dragoman.errors import DragomanError
 
 SUMMARY = "show what was learned from a template, why it is believed and what was proven"
 # Facts that would only repeat what stands elsewhere, or fill the screen; --json has them.
@@ -22,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from dragoman.server.props import props
 
+    folder = Path(arguments.template)
+    if folder.is_dir() and any(folder.glob("*.jinja")) and not (folder / "tokenizer_config.json").exists():
+        return _run_folder(sorted(folder.glob("*.jinja")), as_json=arguments.json)
     known = props(load_format(arguments))
     if arguments.json:
         print_json(known)
@@ -35,6 +40,29 @@ def run(arguments: argparse.Namespace) -> int:
     print_table(rows)
     print("\nWhat the template can take, found by running it")
     print_table([[f"  {name}", "yes" if able else "no"] for name, able in known["capabilities"].items()])
+    return 0
+
+
+def _run_folder(files: list[Path], *, as_json: bool) -> int:
+    """One line a template: how calls are written, how reasoning is told, what is proven."""
+    from dragoman.format import ChatFormat
+
+    rows = []
+    for file in files:
+        try:
+            fmt = ChatFormat.from_template(file.read_text("utf-8"))
+        except DragomanError as error:
+            rows.append([file.name, "failed", "", str(error)])
+            continue
+        tools = fmt.profile.tools
+        calls = "generic" if fmt.profile.generic_tools or tools is None else tools.format.value
+        proven = [name for name, status in fmt.proof.items() if status == "proven"]
+        rows.append([file.name, calls, fmt.profile.reasoning.mode.value, ", ".join(proven)])
+    names = ("template", "calls", "reasoning", "proven")
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table([names, *rows])
     return 0
 
 
