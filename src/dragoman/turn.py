@@ -141,10 +141,11 @@ class Turn:
         if reader is None or type(chunk) is not self._type:
             reader = self._reader_for(chunk)
         deltas, self._opening = self._opening, []
+        items: Sequence[Item]
         if isinstance(chunk, str):
-            items: list[Item] = [chunk.encode("utf-8", "replace")]
+            items = (chunk.encode("utf-8", "replace"),)
         elif isinstance(chunk, _BYTES):
-            items = [self._utf8.feed(bytes(chunk))]
+            items = (self._utf8.feed(bytes(chunk)),)
         else:
             items = self._tokens(chunk, reader)
         for item in items:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dragoman.errors import LimitError
-from dragoman.events import Closed, Event, Opened, Text
+from dragoman.events import Closed, Event, Opened, Text, text_event
 from dragoman.grammar.machine import ClassMove, Machine, Move, State
 from dragoman.grammar.program import ATOMIC, Program
 
@@ -205,7 +205,7 @@ class Run:
         data, at = bytes(self._pending), self._taken
         self._pending.clear()
         self._taken = self.position
-        return [Text(data, at)] if self._depth else []
+        return [text_event(data, at)] if self._depth else []
 
     def _unsettled(self, node: _Node) -> list[_Node]:
         """The events of a history that were not taken yet, in order."""

@@ -85,12 +85,12 @@ class CallBuilder:
         """Text of the innermost region; the markers of the call itself are nobody's text."""
         if tag == "args":
             return self._deliver(text)
+        if tag.startswith("value."):
+            return self._deliver((self._writer or self._tagged()).feed(text))
         if tag in _WHOLE:
             self._text.append(text)
         elif tag == "args.json" and self._unescaper is not None:
             return self._deliver(self._unescaper.feed(text))
-        elif tag.startswith("value."):
-            return self._deliver(self._tagged().feed(text))
         return []
 
     def close(self, tag: str) -> list[ToolCallDelta]:

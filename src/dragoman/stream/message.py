@@ -186,13 +186,13 @@ class MessageBuilder:
         return next((at + 1 for at in range(len(tags) - 1, -1, -1) if tags[at] in parents), len(tags))
 
     def _text(self, tag: str, text: str) -> list[Delta]:
-        if not text or tag == "stop":
+        if not text:
             return []
+        if self._call is not None:  # what lies outside calls closes them when it opens
+            return self._wrap(self._call.text(tag, text))
         if tag == "content":
             return self._add_content(text)
-        if tag == "reasoning":
-            return self._add_reasoning(text)
-        return [] if self._call is None else self._wrap(self._call.text(tag, text))
+        return self._add_reasoning(text) if tag == "reasoning" else []
 
     def _close_through(self, tag: str) -> list[Delta]:
         """Close the innermost region of this tag, and first what the output left open inside it."""
@@ -233,6 +233,8 @@ class MessageBuilder:
         if self._call is not None and self._call.problems:
             self._problems += [Problem(code, message, self._position) for code, message in self._call.problems]
             self._call.problems = []
+        if len(pieces) == 1:
+            return [call_delta(pieces[0])]
         return [call_delta(piece) for piece in pieces]
 
     def _add_content(self, text: str) -> list[Delta]:

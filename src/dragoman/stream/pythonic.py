@@ -16,11 +16,15 @@ _WORD_REST: Final = re.compile(r"[A-Za-z_0-9]*")
 _INSIDE: Final = re.compile(r"(?P<run>[^'\"\\\x00-\x1f]+)|(?P<escape>\\[^xU])|(?P<other>.)", re.DOTALL)
 _LONG_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
 _UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]{0,1}|U[0-9a-fA-F]{0,7})?\Z")
-# What is JSON as it stands: marks, numbers and double-quoted strings without escapes; the last one may be open.
-_STRING_REST: Final = r'[^"\\\x00-\x1f]*'
-_PLAIN_TEXT: Final = rf"""[^'"()A-Za-z_]*(?:"{_STRING_REST}"[^'"()A-Za-z_]*)*(?P<open>"{_STRING_REST})?"""
-_PLAIN: Final = re.compile(_PLAIN_TEXT)
-_PLAIN_INSIDE: Final = re.compile(rf'{_STRING_REST}(?:"{_PLAIN_TEXT}|(?P<inside>))')
+# What JSON and Python write alike: marks, numbers, words that begin small, double-quoted strings without escapes. The
+# last string or word may go on in the next piece.
+_STRING: Final = r'[^"\\\x00-\x1f]*'
+_WORD: Final = "[a-z_][A-Za-z_0-9]*"
+_MARKS: Final = rf"""(?:[^'"()A-Za-z_]+|{_WORD}(?=[^A-Za-z_0-9]))*"""
+_ALIKE: Final = rf"""{_MARKS}(?:"{_STRING}"{_MARKS})*(?:(?P<word>{_WORD})|(?P<open>"{_STRING}))?"""
+_PLAIN: Final = re.compile(_ALIKE)
+_PLAIN_IN_WORD: Final = re.compile(rf"(?P<more>[A-Za-z_0-9]+\Z)|[A-Za-z_0-9]*{_ALIKE}")
+_PLAIN_IN_STRING: Final = re.compile(rf'{_STRING}(?:"{_ALIKE}|(?P<inside>))')
 _JSON_ESCAPES: Final = '"\\/bfnrtu'
 # Escapes that JSON does not know, of one character.
 _ESCAPES: Final = {"\\'": "'", "\\a": "\\u0007", "\\v": "\\u000b", "\\0": "\\u0000", "\\\n": ""}
@@ -41,17 +45,20 @@ class PythonToJson:
         self._in_word = False  # inside a word too long to be one of Python's
 
     def feed(self, text: str) -> str:
-        return self._convert(self._held + text if self._held else text, final=False)
+        if self._held:
+            text = self._held + text
+        at = self._plain(text) if text and self._quote != "'" else 0
+        if at < len(text):
+            return text[:at] + self._convert(text, at, final=False)
+        self._held = ""
+        return text
 
     def finish(self) -> str:
-        return self._convert(self._held, final=True)
+        return self._convert(self._held, 0, final=True)
 
-    def _convert(self, text: str, *, final: bool) -> str:
+    def _convert(self, text: str, at: int, *, final: bool) -> str:
         self._held = ""
-        at = 0 if self._in_word or self._quote == "'" else self._plain(text)
-        if at == len(text):
-            return text
-        out = [text[:at]]
+        out: list[str] = []
         while at < len(text):
             step = self._inside if self._quote else self._outside
             end = step(text, at, out, final)
@@ -62,10 +69,12 @@ class PythonToJson:
         return "".join(out)
 
     def _plain(self, text: str) -> int:
-        """How much of the text, from its start, is JSON already: most of it, and much faster than piece by piece."""
-        match = (_PLAIN_INSIDE if self._quote else _PLAIN).match(text)
+        """How much of the text, from its start, is JSON already: most of it, and much faster than mark by mark."""
+        match = (_PLAIN_IN_STRING if self._quote else _PLAIN_IN_WORD if self._in_word else _PLAIN).match(text)
         assert match is not None
-        self._quote = '"' if match.lastgroup else ""
+        left = match.lastgroup
+        self._in_word = left in ("word", "more")
+        self._quote = '"' if left in ("open", "inside") else ""
         return match.end()
 
     def _outside(self, text: str, at: int, out: list[str], final: bool) -> int:

@@ -121,12 +121,12 @@ class Reader:
 
     def _settle(self, out: list[Event]) -> None:
         for event in self._run.take():
-            if isinstance(event, Text) and event.position < 0 and not self._echo:
-                end = event.position + len(event.data)
-                if end <= 0:
-                    continue
-                event = Text(event.data[-event.position :], 0)
-            if isinstance(event, Opened) and event.tag == "stop":
+            if isinstance(event, Text):
+                if event.position < 0 and not self._echo:
+                    if event.position + len(event.data) <= 0:
+                        continue
+                    event = Text(event.data[-event.position :], 0)
+            elif isinstance(event, Opened) and event.tag == "stop":
                 self.ended = self._complete = True
             out.append(event)
         if self._controls:

@@ -84,7 +84,7 @@ class JsonValue:
             if self._held or self._begun:
                 self._held.append(text)
             return ""
-        white = text[len(body) :]
+        white = text[len(body) :] if len(body) < len(text) else ""
         if self._held:
             body = "".join([*self._held, body])
         if not self._begun:
@@ -97,7 +97,9 @@ class JsonValue:
             if not verdict:
                 return self._as_string(body + white)
         self._held = [white] if white else []
-        return self._write(self._converter.feed(body))
+        out = self._converter.feed(body)
+        self._written.append(out)
+        return out
 
     def finish(self) -> str:
         if self._string is not None:
