@@ -1,4 +1,4 @@
-# make demo | serve | test | test-pure | lint | format | bench | bench-masks | clean
+# make demo | serve | test | test-pure | lint | format | bench | bench-masks | bench-reading | clean
 # Each sets up what it needs in .venv, with Python's venv and pip alone. PYTHON=... names another interpreter.
 
 VENV := .venv
@@ -9,7 +9,7 @@ HOT := setup.py $(foreach name,lazy_automaton walk,src/dragoman/grammar/$(name).
 VOCABULARIES := $(VENV)/vocabularies/qwen3 $(VENV)/vocabularies/llama3_1
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python3.10 python
 
-.PHONY: demo serve test test-pure lint format bench bench-masks clean
+.PHONY: demo serve test test-pure lint format bench bench-masks bench-reading clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -39,6 +39,11 @@ bench: $(VENV)/.dev
 	@$(PY) bench/run.py --record
 
 # Masks beside llguidance and xgrammar (which brings torch along); a peer that cannot be installed is left out.
+# SGLang's detectors without their dependencies, which pin an openai and a transformers of their own and ask for torch.
+bench-reading: $(VENV)/.dev
+	-@$(PIP) install --quiet --no-deps llm-router-utils==0.8.1 partial-json-parser==0.2.1.1.post7 orjson==3.13.0
+	@$(PY) -m bench.reading --record
+
 bench-masks: $(VENV)/.dev $(addsuffix /tokenizer.json,$(VOCABULARIES))
 	-@$(PIP) install --quiet llguidance==1.9.1 xgrammar==0.2.9
 	@$(PY) bench/masks.py --record $(VOCABULARIES)
