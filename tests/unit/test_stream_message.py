@@ -140,7 +140,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-OBJECTS = st.dictionaries(st.text(), VALUES, max_size=4)
+# Of any type under any name, so names that the tools declare are left out: their values would have to be of that type.
+DECLARED = frozenset(name for tool in TOOLS for name in tool["function"]["parameters"].get("properties", {}))
+OBJECTS = st.dictionaries(st.text().filter(lambda name: name not in DECLARED), VALUES, max_size=4)
 
 
 def as_json_call(arguments: dict[str, Any], ascii_only: bool, encoded: bool) -> Region:
