@@ -274,6 +274,12 @@ class ChatFormat:
             undeclared_calls=undeclared_calls,
             schema_options=schema_options,
         )
+        if generation_prompt is not None and not isinstance(generation_prompt, str):
+            raise UsageError(
+                f"generation_prompt must be a text, not {type(generation_prompt).__name__}", param="generation_prompt"
+            )
+        if now is not None and not isinstance(now, datetime.datetime):
+            raise UsageError(f"now must be a datetime, not {type(now).__name__}", param="now")
         if on_mismatch not in ("lenient", "strict"):
             raise UsageError(f"on_mismatch must be lenient or strict, not {on_mismatch!r}", param="on_mismatch")
         if continue_final_message and not add_generation_prompt:

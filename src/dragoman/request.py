@@ -24,6 +24,12 @@ def dialect_request(
     schema_options: SchemaOptions | None,
 ) -> DialectRequest:
     """The dialect's view of a request; its prefix is filled in once the prompt is known. Raises: UsageError."""
+    if parallel_tool_calls is not None and not isinstance(parallel_tool_calls, bool):
+        raise UsageError(
+            f"parallel_tool_calls must be true or false, not {parallel_tool_calls!r}", param="parallel_tool_calls"
+        )
+    if grammar is not None and not isinstance(grammar, str):
+        raise UsageError(f"grammar must be a text, not {type(grammar).__name__}", param="grammar")
     declared = tuple(_tool(tool) for tool in tools)
     choice, allowed = _choice(tool_choice, declared)
     answer = _answer(response_format, grammar)
@@ -75,10 +81,14 @@ def _choice(value: Any, tools: tuple[Tool, ...]) -> tuple[Choice, tuple[str, ...
         return "named", (_known(name, names),)
     if isinstance(value, Mapping) and value.get("type") == "allowed_tools":
         inner = value.get("allowed_tools", value)
-        wanted = [_known(_name_of(entry), names) for entry in inner.get("tools") or ()]
-        mode = inner.get("mode", "auto")
-        if mode not in ("auto", "required") or not wanted:
-            raise UsageError("allowed_tools needs a mode (auto, required) and at least one tool", param="tool_choice")
+        listed = inner.get("tools") if isinstance(inner, Mapping) else None
+        mode = inner.get("mode", "auto") if isinstance(inner, Mapping) else None
+        if mode not in ("auto", "required") or not isinstance(listed, list | tuple) or not listed:
+            raise UsageError(
+                "allowed_tools must be an object with a mode (auto, required) and a list of at least one tool",
+                param="tool_choice",
+            )
+        wanted = [_known(_name_of(entry), names) for entry in listed]
         return ("required" if mode == "required" else "auto"), tuple(wanted)
     raise UsageError(
         "tool_choice must be auto, none, required, a function to call "

@@ -6,7 +6,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from dragoman.chat import Delta, Message
 from dragoman.constraint.constraint import Constraint
@@ -240,6 +240,8 @@ class Turn:
         symbols = reader.symbols
         items: list[Item] = []
         for token in token_ids:
+            if not isinstance(token, SupportsIndex):
+                raise UsageError(f"a chunk is text, bytes or token ids, not {type(token).__name__}", param="chunk")
             if vocab.is_control(token):
                 rest = self._utf8.finish()
                 if rest:
@@ -259,7 +261,9 @@ class Turn:
 
         Raises: SchemaError for what cannot be enforced, UsageError without a vocabulary.
         """
-        vocab = vocab or self._vocab()
+        vocab = vocab or self.format.vocab
+        if not isinstance(vocab, Vocabulary):
+            raise UsageError("a constraint needs a Vocabulary: give one here or to ChatFormat", param="vocab")
         masks = self.format.masks(self.request, vocab)
         state: Position = masks.start()
         for text, is_input in self._written():

@@ -21,6 +21,7 @@ _ESCAPE = seq(lit("\\"), alt(chars('"\\/bfnrt'), seq(lit("u"), Repeat(HEX, 4, 4)
 _CHAR = alt(Class(PLAIN), _ESCAPE)
 _MEMBER = seq(Ref("json.string"), _COLON, Ref("json.value"), _WS)
 _MEMBERS = alt(lit("}"), seq(_MEMBER, Repeat(seq(lit(","), _WS, _MEMBER)), lit("}")))
+_FLAT = alt(Ref("json.string"), Ref("json.number"), lit("true"), lit("false"), lit("null"))
 # What models call the arguments when they forget what their template calls them.
 _SYNONYMS = ("arguments", "parameters")
 
@@ -83,19 +84,27 @@ class JsonReader:
         return name
 
     def _first(self, path: Path, seen: frozenset[Path]) -> Node:
-        """The first member, or the next one after its comma."""
+        """The first member, or the next one after its comma.
+
+        While nothing tells a bare object from the text of an answer, only flat members may stand before its name: each
+        brace of nested JSON would begin one more object that may still turn out to be a call.
+        """
+        unsure = self.bare and "name" not in {self.roles[done] for done in seen}
         ways: list[Node] = []
         known = {role[len(path)] for role in self.roles if role[: len(path)] == path}
         due = [key for key in sorted(known) if not self._done((*path, key), seen)]
         for key in due:
             here = (*path, key)
+            if unsure and self.roles.get(here) == "args":
+                continue
             text = seq(lit(json.dumps(key, ensure_ascii=False)), _COLON)
             if here in self.roles:
                 after = seen | {here}
                 ways.append(seq(text, self._value(here, seen), _WS, Ref(self._rule("next", path, after))))
             else:
                 ways.append(seq(text, lit("{"), _WS, self._members(here, seen)))
-        other = seq(_other_string(due), _COLON, Ref("json.value"), _WS, Ref(self._rule("next", path, seen)))
+        value = _FLAT if unsure else Ref("json.value")
+        other = seq(_other_string(due), _COLON, value, _WS, Ref(self._rule("next", path, seen)))
         return alt(*ways, other)
 
     def _done(self, path: Path, seen: frozenset[Path]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from dragoman.chat_schema import resolve
@@ -20,18 +21,30 @@ _ID_LENGTH = 9
 # The rule that writes one call.
 CALL_RULE = "write.call"
 _INDEX_DIGITS = 4
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class CallWriter:
-    """The writer's rules of calls; ``write.calls`` is one call or, where that is allowed, several."""
+    """The writer's rules of calls; ``write.calls`` is one call or, where that is allowed, several.
 
-    def __init__(self, tools: ToolProfile, request: DialectRequest, controls: frozenset[str]) -> None:
+    forbidden: the texts on which the reader would act, wherever they stand.
+    """
+
+    def __init__(
+        self,
+        tools: ToolProfile,
+        request: DialectRequest,
+        controls: frozenset[str],
+        forbidden: Sequence[bytes] = (),
+    ) -> None:
         self.tools = tools
+        self.forbidden = forbidden
         self.request = request
         self.controls = controls
         self.values = ValueWriter(tools, controls)
 
     def rules(self) -> dict[str, Node]:
+        self._check_names()
         calls = [self._call(tool) for tool in self.request.callable_tools]
         first = self.tools.call[0] if self.tools.call and isinstance(self.tools.call[0], Marker) else Marker()
         head = marker(first.text + first.after, self.controls)
@@ -48,6 +61,23 @@ class CallWriter:
             more = Repeat(seq(between, Ref("write.call")))
         end = marker(tools.section_close.written, self.controls)
         return {**self.values.rules, "write.call": one, "write.calls": seq(lead, Ref("write.call"), more, end)}
+
+    def _check_names(self) -> None:
+        """SchemaError for a tool whose name the format cannot carry: the reader would find another name, or none."""
+        behind = [following for piece, following in pairwise(self.tools.call) if piece is Slot.NAME]
+        ends = {marker.text[:1] for marker in behind if isinstance(marker, Marker)} - {""}
+        for tool in self.request.callable_tools:
+            written = tool.name if behind else json_text(tool.name)
+            torn = bool(behind) and (
+                tool.name != tool.name.strip() or "\n" in tool.name or any(e in tool.name for e in ends)
+            )
+            if not tool.name or torn or any(text in written.encode() for text in self.forbidden):
+                at = self.request.tools.index(tool)
+                raise SchemaError(
+                    f"the model's format cannot carry the tool name {tool.name!r}",
+                    pointer=f"/tools/{at}/function/name",
+                    param="tools",
+                )
 
     def _call(self, tool: Tool) -> list[Node]:
         """The pieces of one call behind its opening marker."""
@@ -106,7 +136,8 @@ def _nested(shape: JsonShape, leaves: Sequence[tuple[tuple[str, ...], Node]]) ->
 
 def json_arguments(tool: Tool) -> Node:
     """All arguments as one JSON object that the tool's schema allows."""
-    parameters: Mapping[str, Any] = {} if tool.parameters is None else tool.parameters
+    # A tool that declares no parameters takes none.
+    parameters: Mapping[str, Any] = _NO_PARAMETERS if tool.parameters is None else tool.parameters
     declared = resolve(parameters, parameters)
     kind = declared.get("type") if isinstance(declared, Mapping) else None
     if kind is not None and kind != "object":

@@ -38,7 +38,8 @@ class _Writer:
         rules: dict[str, Node] = {}
         if self.may_call:
             assert self.profile.tools is not None
-            calls = CallWriter(self.profile.tools, self.request, self.controls)
+            ends = (*all_stops(self.profile), *openers(self.profile.tools))
+            calls = CallWriter(self.profile.tools, self.request, self.controls, [text.encode() for text in ends])
             rules |= calls.rules()
         rules["write.text"] = Without(Repeat(AnyChar(), min=1), self.forbidden)
         rules["write.answer"] = self._answer()

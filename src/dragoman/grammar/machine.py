@@ -44,7 +44,7 @@ class State:
     next: symbol -> (state, class moves or None where the only class goes on without events, commits passed).
     """
 
-    __slots__ = ("accepting", "classes", "loops", "mask", "next", "number", "skip", "skip_size", "threads")
+    __slots__ = ("accepting", "classes", "loops", "next", "number", "skip", "skip_size", "threads")
 
     def __init__(self, threads: tuple[Thread, ...], classes: int, number: int) -> None:
         self.threads = threads
@@ -55,7 +55,6 @@ class State:
         self.skip: object | None = None  # compiled pattern over `loops`
         self.skip_size = 0
         self.accepting: tuple[int, tuple[Move, ...]] | bool | None = None
-        self.mask: object | None = None  # the constraint's mask of this state, see constraint.masks
 
     @property
     def dead(self) -> bool:

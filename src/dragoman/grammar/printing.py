@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
+from dragoman.errors import GrammarError
+
 from .nodes import EMPTY, AnyChar, Choice, Class, Control, Literal, Node, Ref, Repeat, Sequence, Without
 from .plain import PlainGrammar
 
 
-class Printer:
+class Printer(ABC):
     """Writes the bodies of rules: ``|`` between alternatives, blanks between items, ``* + ? {m,n}`` behind an item."""
 
     def __init__(self, grammar: PlainGrammar) -> None:
@@ -20,14 +24,17 @@ class Printer:
 
     # What a notation says in its own way.
 
+    @abstractmethod
     def literal(self, text: str) -> str:
-        raise NotImplementedError
+        """Exactly this text."""
 
+    @abstractmethod
     def char_class(self, ranges: tuple[tuple[int, int], ...]) -> str:
-        raise NotImplementedError
+        """One character of the ranges; none where there are no ranges."""
 
+    @abstractmethod
     def any_char(self) -> str:
-        raise NotImplementedError
+        """One character."""
 
     def control(self, text: str) -> str:
         return self.literal(text)
@@ -36,7 +43,8 @@ class Printer:
         return self.grammar.name(rule)
 
     def without(self, item: Node, forbidden: tuple[str, ...]) -> str:
-        raise NotImplementedError
+        """``item`` without the forbidden texts, in notations that can say so; the others get such rules written out."""
+        raise GrammarError("this notation cannot leave texts out: write the rules out first")
 
     def unit(self, node: Node) -> str:
         """An item that a sign may stand behind."""

@@ -248,7 +248,10 @@ def _tool_start(prober: Prober, calls: Rung, anchors: Anchors) -> str:
 
 def closing(prober: Prober, rung: Rung, user_start: str) -> str:
     """What ends an answer that a user message follows; templates may leave it away after a last message."""
-    follow = prober.after_user(Said(FIRST.content), rung, tail="user")
+    # Without tools where that renders: templates that list them before the last message would show the list here.
+    follow = None
+    for tools in dict.fromkeys((False, rung.tools)):
+        follow = follow or prober.after_user(Said(FIRST.content), replace(rung, tools=tools), tail="user")
     if follow is None or FIRST.content not in follow or FIRST.follow_up not in follow:
         return ""
     between = follow[follow.index(FIRST.content) + len(FIRST.content) : follow.rindex(FIRST.follow_up)]
