@@ -17,12 +17,12 @@ from dragoman.dialect.write_calls import CALL_RULE
 from dragoman.engine import GrammarSpec, Trigger
 from dragoman.errors import StateError, UsageError
 from dragoman.events import Event
-from dragoman.grammar.ebnf import to_ebnf
-from dragoman.grammar.gbnf import to_gbnf
-from dragoman.grammar.lark import to_lark
 from dragoman.grammar.nodes import Grammar
-from dragoman.grammar.rest import behind
-from dragoman.grammar.structural_tag import to_structural_tag
+from dragoman.grammar.notation.ebnf import to_ebnf
+from dragoman.grammar.notation.gbnf import to_gbnf
+from dragoman.grammar.notation.lark import to_lark
+from dragoman.grammar.notation.rest import behind
+from dragoman.grammar.notation.structural_tag import to_structural_tag
 from dragoman.prompt import Prompt
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import ControlToken, Item, Reader

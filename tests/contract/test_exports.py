@@ -22,9 +22,9 @@ from dragoman.engine import Generation, GrammarSpec, Sampling
 from dragoman.errors import DragomanError
 from dragoman.format import ChatFormat
 from dragoman.grammar.compile import compile_writer
-from dragoman.grammar.gbnf_read import read_gbnf
 from dragoman.grammar.machine import Machine, State
 from dragoman.grammar.nodes import Grammar
+from dragoman.grammar.notation.gbnf_read import read_gbnf
 from dragoman.turn import TurnGrammar
 from dragoman.vocab import Vocabulary
 from tests.formats import learned_format, sources

@@ -6,8 +6,8 @@ import pytest
 
 from dragoman.errors import GrammarError
 from dragoman.grammar.analysis import check
-from dragoman.grammar.gbnf_read import read_gbnf
 from dragoman.grammar.nodes import Grammar
+from dragoman.grammar.notation.gbnf_read import read_gbnf
 from tests.oracles.backtrack import accepts
 
 

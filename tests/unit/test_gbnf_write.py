@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from dragoman.errors import GrammarError
-from dragoman.grammar.avoid import Automaton
-from dragoman.grammar.gbnf import to_gbnf
-from dragoman.grammar.gbnf_read import read_gbnf
 from dragoman.grammar.lower import lower
 from dragoman.grammar.nodes import (
     EMPTY,
@@ -37,6 +34,9 @@ from dragoman.grammar.nodes import (
     schema,
     seq,
 )
+from dragoman.grammar.notation.avoid import Automaton
+from dragoman.grammar.notation.gbnf import to_gbnf
+from dragoman.grammar.notation.gbnf_read import read_gbnf
 from dragoman.grammar.schema import SchemaOptions
 from tests.oracles.backtrack import accepts
 from tests.oracles.sample import Sampler

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.grammar.lark import to_lark
-from dragoman.grammar.lexemes import cut
 from dragoman.grammar.lower import lower
 from dragoman.grammar.nodes import (
     EMPTY,
@@ -21,6 +19,8 @@ from dragoman.grammar.nodes import (
     schema,
     seq,
 )
+from dragoman.grammar.notation.lark import to_lark
+from dragoman.grammar.notation.lexemes import cut
 
 TEXT = Without(Repeat(AnyChar(), min=1), (b"<t>",))
 VALUE = {"value": Choice((lit("x"), seq(lit("("), Ref("value"), lit(")"))))}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.grammar import automata
-from dragoman.grammar.automata import TooLarge, of_words
-from dragoman.grammar.regex import RegexError, parse
-from dragoman.grammar.regex_automaton import language
+from dragoman.grammar.regex import automata
+from dragoman.grammar.regex.automata import TooLarge, of_words
+from dragoman.grammar.regex.automaton import language
+from dragoman.grammar.regex.parse import RegexError, parse
 
 LETTERS = "ab1_ -"
 

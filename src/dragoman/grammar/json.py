@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from .nodes import EMPTY, Choice, Class, Node, Ref, Repeat, Without, alt, chars, lit, opt, seq
+from dragoman.grammar.nodes import EMPTY, Choice, Class, Node, Ref, Repeat, Without, alt, chars, lit, opt, seq
 
 Whitespace = OneOf["free", "bounded", "compact"]
 Escapes = OneOf["any", "paired", "canonical"]

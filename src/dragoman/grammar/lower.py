@@ -11,10 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal as OneOf
 
-from ..errors import GrammarError, LimitError
-from ..limits import DEFAULT, Limits
-from .gbnf_read import read_gbnf
-from .nodes import (
+from dragoman.errors import GrammarError, LimitError
+from dragoman.grammar.nodes import (
     EMPTY,
     Atomic,
     Choice,
@@ -35,7 +33,9 @@ from .nodes import (
     Without,
     seq,
 )
-from .schema import SchemaOptions, compile_schema
+from dragoman.grammar.notation.gbnf_read import read_gbnf
+from dragoman.grammar.schema import SchemaOptions, compile_schema
+from dragoman.limits import DEFAULT, Limits
 
 Mode = OneOf["reader", "writer"]
 

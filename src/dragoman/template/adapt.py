@@ -14,10 +14,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import LimitError, UsageError
-from ..limits import DEFAULT, Limits
-from .capabilities import Capabilities
-from .history import with_results_told
+from dragoman.errors import LimitError, UsageError
+from dragoman.limits import DEFAULT, Limits
+from dragoman.template.capabilities import Capabilities
+from dragoman.template.history import with_results_told
 
 Message = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import LimitError
-from ..limits import Limits
+from dragoman.errors import LimitError
+from dragoman.limits import Limits
 
 # A step is about a microsecond: a statement, a call, or this much copying.
 _CHARS_A_STEP = 4096

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from ..errors import LimitError, TemplateError
-from .recording import BY_KEY, Path, recording
-from .render import Template
+from dragoman.errors import LimitError, TemplateError
+from dragoman.template.recording import BY_KEY, Path, recording
+from dragoman.template.render import Template
 
 
 @dataclass(frozen=True, slots=True)

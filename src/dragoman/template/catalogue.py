@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import UsageError
+from dragoman.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

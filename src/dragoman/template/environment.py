@@ -28,11 +28,11 @@ from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import Namespace, pass_context
 
-from ..limits import DEFAULT, Limits
-from .budget import Budget
-from .filters import FILTERS
-from .provenance import Marked, Safe, bare, contains_input, escaped, joined, plain, safe
-from .serialise import percent_format, repr_of, text_of
+from dragoman.limits import DEFAULT, Limits
+from dragoman.template.budget import Budget
+from dragoman.template.filters import FILTERS
+from dragoman.template.provenance import Marked, Safe, bare, contains_input, escaped, joined, plain, safe
+from dragoman.template.serialise import percent_format, repr_of, text_of
 
 
 class Refusal(jinja2.TemplateError):

@@ -15,11 +15,11 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import make_attrgetter
 from jinja2.utils import _PassArg, pass_context
 
-from .provenance import Marked, contains_input, escaped, joined, plain, safe
-from .serialise import json_of, pprint_of, text_of
+from dragoman.template.provenance import Marked, contains_input, escaped, joined, plain, safe
+from dragoman.template.serialise import json_of, pprint_of, text_of
 
 if TYPE_CHECKING:
-    from .environment import RenderContext
+    from dragoman.template.environment import RenderContext
 
 Filter = Callable[..., Any]
 

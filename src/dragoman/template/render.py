@@ -13,11 +13,11 @@ from typing import Any
 import jinja2
 from jinja2 import meta, nodes
 
-from ..errors import DragomanError, TemplateError, UsageError
-from ..limits import DEFAULT, Limits
-from .environment import ENVIRONMENT, Refusal, RenderContext
-from .provenance import marked_copy, merged, plain_copy
-from .serialise import json_of
+from dragoman.errors import DragomanError, TemplateError, UsageError
+from dragoman.limits import DEFAULT, Limits
+from dragoman.template.environment import ENVIRONMENT, Refusal, RenderContext
+from dragoman.template.provenance import marked_copy, merged, plain_copy
+from dragoman.template.serialise import json_of
 
 # The time that a rendering sees where its caller gives none: a fixed one, so that equal requests give equal prompts.
 FIXED_NOW = datetime.datetime(2024, 7, 26, 12, 0, 0)

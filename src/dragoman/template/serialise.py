@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from jinja2 import Undefined
 
-from .provenance import Marked, bare, contains_input, joined, mask_of, runs
+from dragoman.template.provenance import Marked, bare, contains_input, joined, mask_of, runs
 
 
 class Meter(Protocol):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import UsageError
-from .profile import Profile
-from .render import RESERVED, Template
+from dragoman.errors import UsageError
+from dragoman.template.profile import Profile
+from dragoman.template.render import RESERVED, Template
 
 # Names that mean the template, the tokens or what a renderer does with them: none of it is a request's to replace.
 _NOT_THE_REQUESTS = RESERVED | {"chat_template", "template", "tokenize", "tokenizer", "functions"}

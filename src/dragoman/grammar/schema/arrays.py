@@ -10,12 +10,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any, TypeAlias
 
-from ...errors import LimitError
-from ..nodes import EMPTY, NOTHING, Negate, Node, Permutation, Ref, Repeat, alt, lit, seq
-from .atoms import Branch, Count, Goal, Items, Unique
-from .overlap import item_goal, sizes
-from .rules import Rules
-from .values import canonical
+from dragoman.errors import LimitError
+from dragoman.grammar.nodes import EMPTY, NOTHING, Negate, Node, Permutation, Ref, Repeat, alt, lit, seq
+from dragoman.grammar.schema.atoms import Branch, Count, Goal, Items, Unique
+from dragoman.grammar.schema.overlap import item_goal, sizes
+from dragoman.grammar.schema.rules import Rules
+from dragoman.grammar.schema.values import canonical
 
 # Rules of one array whose items are counted.
 STATES_MAX = 5_000

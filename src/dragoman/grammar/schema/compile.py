@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...errors import SchemaError
-from ...limits import DEFAULT, Limits
-from ..json import json_rules
-from ..nodes import NOTHING, Choice, Node, lit
-from ..prune import prune
-from .arrays import array
-from .atoms import Branch, Goal, Not
-from .document import ROOT, Document
-from .keywords import FRACTION, INTEGER, KINDS
-from .literals import constant_place
-from .number_sets import numbers
-from .objects import object_
-from .options import SchemaOptions
-from .rules import Rules
-from .strings import one_of
-from .texts import merged_strings, string
+from dragoman.errors import SchemaError
+from dragoman.grammar.json import json_rules
+from dragoman.grammar.nodes import NOTHING, Choice, Node, lit
+from dragoman.grammar.notation.prune import prune
+from dragoman.grammar.schema.arrays import array
+from dragoman.grammar.schema.atoms import Branch, Goal, Not
+from dragoman.grammar.schema.document import ROOT, Document
+from dragoman.grammar.schema.keywords import FRACTION, INTEGER, KINDS
+from dragoman.grammar.schema.literals import constant_place
+from dragoman.grammar.schema.number_sets import numbers
+from dragoman.grammar.schema.objects import object_
+from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.grammar.schema.rules import Rules
+from dragoman.grammar.schema.strings import one_of
+from dragoman.grammar.schema.texts import merged_strings, string
+from dragoman.limits import DEFAULT, Limits
 
 # Keywords that lenient mode may leave out of one schema.
 IGNORED_MAX = 200

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
-from ...errors import LimitError, SchemaError
-from ...limits import Limits
-from .keywords import DRAFTS, FORMS, LISTS, MAPS, NEWEST, SINGLES, is_schema
+from dragoman.errors import LimitError, SchemaError
+from dragoman.grammar.schema.keywords import DRAFTS, FORMS, LISTS, MAPS, NEWEST, SINGLES, is_schema
+from dragoman.limits import Limits
 
 ROOT = 0
 LONG_ENUM = 200

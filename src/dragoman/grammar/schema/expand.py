@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ...errors import LimitError
-from ...limits import Limits
-from .atoms import ALL_KEYS, Atom, Branch, Count, Except, Goal, Items, Keys, Members, Texts
-from .document import PLACES, Document
-from .keywords import KINDS
-from .literals import Option, absent, denied, facts, kinds_of, present
+from dragoman.errors import LimitError
+from dragoman.grammar.schema.atoms import ALL_KEYS, Atom, Branch, Count, Except, Goal, Items, Keys, Members, Texts
+from dragoman.grammar.schema.document import PLACES, Document
+from dragoman.grammar.schema.keywords import KINDS
+from dragoman.grammar.schema.literals import Option, absent, denied, facts, kinds_of, present
+from dragoman.limits import Limits
 
 ALL_KINDS = frozenset(KINDS)
 # Branches of one goal; past it a schema is refused rather than multiplied out.

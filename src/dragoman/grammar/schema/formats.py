@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..automata import Dfa
-from ..regex import parse
-from ..regex_automaton import language
+from dragoman.grammar.regex.automata import Dfa
+from dragoman.grammar.regex.automaton import language
+from dragoman.grammar.regex.parse import parse
 
 # Known and not decided here: they need the tables of IDNA 2008.
 UNDECIDED = frozenset(("idn-email", "idn-hostname"))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...errors import SchemaError
-from .. import automata
-from ..automata import Dfa, TooLarge
-from ..regex import RegexError, Tree, parse
-from ..regex_automaton import language
-from .atoms import Among, Branch, Except, Goal, Keys, Name, Not, Pattern, Size, Text, Texts
-from .expand import Expander
-from .formats import format_language
+from dragoman.errors import SchemaError
+from dragoman.grammar.regex import automata
+from dragoman.grammar.regex.automata import Dfa, TooLarge
+from dragoman.grammar.regex.automaton import language
+from dragoman.grammar.regex.parse import RegexError, Tree, parse
+from dragoman.grammar.schema.atoms import Among, Branch, Except, Goal, Keys, Name, Not, Pattern, Size, Text, Texts
+from dragoman.grammar.schema.expand import Expander
+from dragoman.grammar.schema.formats import format_language
 
 
 class Languages:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from .atoms import (
+from dragoman.grammar.schema.atoms import (
     Among,
     Atom,
     Count,
@@ -26,9 +26,9 @@ from .atoms import (
     Texts,
     Unique,
 )
-from .document import Document
-from .formats import FORMATS, UNDECIDED
-from .keywords import FRACTION, INTEGER, KINDS
+from dragoman.grammar.schema.document import Document
+from dragoman.grammar.schema.formats import FORMATS, UNDECIDED
+from dragoman.grammar.schema.keywords import FRACTION, INTEGER, KINDS
 
 ALL_KINDS = frozenset(KINDS)
 NUMBERS = frozenset((INTEGER, FRACTION))

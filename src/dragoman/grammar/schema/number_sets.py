@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from ...errors import LimitError
-from .. import automata
-from ..automata import Dfa, TooLarge, explore
-from ..json import DIGIT
-from ..nodes import NOTHING, Choice, Class, Node, Ref, Repeat, alt, lit, opt, seq
-from ..regex_automaton import of_node
-from .atoms import Branch, Multiple, Not, Range
-from .keywords import FRACTION, INTEGER
-from .literals import decimal
-from .numbers import Bound, decimals, integers
-from .rules import Rules
+from dragoman.errors import LimitError
+from dragoman.grammar.json import DIGIT
+from dragoman.grammar.nodes import NOTHING, Choice, Class, Node, Ref, Repeat, alt, lit, opt, seq
+from dragoman.grammar.regex import automata
+from dragoman.grammar.regex.automata import Dfa, TooLarge, explore
+from dragoman.grammar.regex.automaton import of_node
+from dragoman.grammar.schema.atoms import Branch, Multiple, Not, Range
+from dragoman.grammar.schema.keywords import FRACTION, INTEGER
+from dragoman.grammar.schema.literals import decimal
+from dragoman.grammar.schema.numbers import Bound, decimals, integers
+from dragoman.grammar.schema.rules import Rules
 
 # Remainders of one multipleOf; each is a state of its own.
 REMAINDERS_MAX = 10_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from ..json import DIGIT, NONZERO
-from ..nodes import EMPTY, NOTHING, Class, Node, Repeat, alt, lit, opt, seq
+from dragoman.grammar.json import DIGIT, NONZERO
+from dragoman.grammar.nodes import EMPTY, NOTHING, Class, Node, Repeat, alt, lit, opt, seq
 
 Bound = tuple[Decimal, bool]  # the value, and whether it is itself excluded
 

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ...errors import LimitError
-from .. import automata
-from ..automata import TooLarge
-from ..json import free_of, json_text
-from ..nodes import EMPTY, NOTHING, Node, Permutation, Ref, Repeat, alt, lit, seq
-from .atoms import Branch, Except, Goal, Keys, Member, Members, Name
-from .overlap import sizes
-from .rules import Rules
-from .strings import automaton, none_of, one_of_then
+from dragoman.errors import LimitError
+from dragoman.grammar.json import free_of, json_text
+from dragoman.grammar.nodes import EMPTY, NOTHING, Node, Permutation, Ref, Repeat, alt, lit, seq
+from dragoman.grammar.regex import automata
+from dragoman.grammar.regex.automata import TooLarge
+from dragoman.grammar.schema.atoms import Branch, Except, Goal, Keys, Member, Members, Name
+from dragoman.grammar.schema.overlap import sizes
+from dragoman.grammar.schema.rules import Rules
+from dragoman.grammar.schema.strings import automaton, none_of, one_of_then
 
 STATES_MAX = 20_000
 # So many declared properties that may come next are told apart by a prefix tree; fewer are a list of alternatives.
@@ -132,7 +132,7 @@ class _Object:
         return self._first_of(items, between)
 
     def _first_of(self, items: tuple[Node, ...], between: Node) -> Node:
-        from ..nodes import Negate
+        from dragoman.grammar.nodes import Negate
 
         # Behind further members and a comma only a declared one may follow; an empty permutation would leave the
         # comma or nothing before the bracket.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..json import JsonStyle, Whitespace
+from dragoman.grammar.json import JsonStyle, Whitespace
 
 
 @dataclass(frozen=True, slots=True)

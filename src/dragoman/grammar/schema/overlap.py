@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..automata import TooLarge
-from .atoms import Branch, Except, Goal, Items, Keys, Member, Members, Name, Range, Size, Text
-from .expand import Expander
-from .keywords import FRACTION, INTEGER
-from .languages import Languages
-from .values import Values
+from dragoman.grammar.regex.automata import TooLarge
+from dragoman.grammar.schema.atoms import Branch, Except, Goal, Items, Keys, Member, Members, Name, Range, Size, Text
+from dragoman.grammar.schema.expand import Expander
+from dragoman.grammar.schema.keywords import FRACTION, INTEGER
+from dragoman.grammar.schema.languages import Languages
+from dragoman.grammar.schema.values import Values
 
 # Discriminators sit at most this deep below the alternatives: {"kind": {"type": {"const": ...}}}.
 DEPTH = 4

@@ -7,17 +7,17 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import LimitError
-from ...limits import Limits
-from ..json import JsonStyle, Layout, Ranges, json_class, json_layout, json_text
-from ..nodes import NOTHING, Literal, Node, Ref, alt
-from .atoms import Goal
-from .document import Document
-from .expand import Expander
-from .languages import Languages
-from .options import SchemaOptions
-from .overlap import Overlap, tell_apart
-from .values import Values
+from dragoman.errors import LimitError
+from dragoman.grammar.json import JsonStyle, Layout, Ranges, json_class, json_layout, json_text
+from dragoman.grammar.nodes import NOTHING, Literal, Node, Ref, alt
+from dragoman.grammar.schema.atoms import Goal
+from dragoman.grammar.schema.document import Document
+from dragoman.grammar.schema.expand import Expander
+from dragoman.grammar.schema.languages import Languages
+from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.grammar.schema.overlap import Overlap, tell_apart
+from dragoman.grammar.schema.values import Values
+from dragoman.limits import Limits
 
 
 @dataclass(slots=True)

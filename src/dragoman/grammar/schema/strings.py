@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ..automata import Dfa, Edges
-from ..json import JsonStyle, Ranges, free_of, json_char, json_text, subtract
-from ..nodes import EMPTY, NOTHING, Choice, Literal, Node, Ref, Repeat, alt, lit, seq
+from dragoman.grammar.json import JsonStyle, Ranges, free_of, json_char, json_text, subtract
+from dragoman.grammar.nodes import EMPTY, NOTHING, Choice, Literal, Node, Ref, Repeat, alt, lit, seq
+from dragoman.grammar.regex.automata import Dfa, Edges
 
 # Below this many texts a flat choice is smaller and easier to read than a tree.
 FLAT = 24

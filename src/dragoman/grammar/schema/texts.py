@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ...errors import LimitError
-from .. import automata
-from ..automata import Dfa, TooLarge, intersection, of_length
-from ..json import free_of, json_string
-from ..nodes import NOTHING, Choice, Class, Node, Repeat, Sequence, alt, lit, seq
-from ..regex import Anchor, Look, Tree
-from ..regex_automaton import EVERYTHING, parts
-from .atoms import Among, Branch, Not, Text
-from .overlap import sizes
-from .rules import Rules
-from .strings import as_repeat, automaton, none_of
+from dragoman.errors import LimitError
+from dragoman.grammar.json import free_of, json_string
+from dragoman.grammar.nodes import NOTHING, Choice, Class, Node, Repeat, Sequence, alt, lit, seq
+from dragoman.grammar.regex import automata
+from dragoman.grammar.regex.automata import Dfa, TooLarge, intersection, of_length
+from dragoman.grammar.regex.automaton import EVERYTHING, parts
+from dragoman.grammar.regex.parse import Anchor, Look, Tree
+from dragoman.grammar.schema.atoms import Among, Branch, Not, Text
+from dragoman.grammar.schema.overlap import sizes
+from dragoman.grammar.schema.rules import Rules
+from dragoman.grammar.schema.strings import as_repeat, automaton, none_of
 
 # States of a pattern together with a bound of its length.
 SIZED_MAX = 6_000

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from ...errors import LimitError
-from .atoms import (
+from dragoman.errors import LimitError
+from dragoman.grammar.schema.atoms import (
     Among,
     Atom,
     Branch,
@@ -29,10 +29,10 @@ from .atoms import (
     Unique,
     kind_of,
 )
-from .expand import Expander
-from .keywords import FRACTION, INTEGER
-from .languages import Languages
-from .literals import decimal
+from dragoman.grammar.schema.expand import Expander
+from dragoman.grammar.schema.keywords import FRACTION, INTEGER
+from dragoman.grammar.schema.languages import Languages
+from dragoman.grammar.schema.literals import decimal
 
 
 class Values:

@@ -1,10 +1,10 @@
 """Writes a lowered writer grammar in llguidance's dialect of Lark.
 
 llguidance cuts its input into terminals, always the longest, and never goes back; a grammar that is cut otherwise would
-lose texts. So terminals are what :mod:`dragoman.grammar.lexemes` proves to be safe; where it finds no such cut, every
-terminal is one character, which is exact too, but too slow for large vocabularies.
+lose texts. So terminals are what :mod:`dragoman.grammar.notation.lexemes` proves to be safe; where it finds no such
+cut, every terminal is one character, which is exact too, but too slow for large vocabularies.
 Control tokens are tokens: by their id where it is known, else by their name in angle brackets.
-What it cannot say is written coarser (see :mod:`dragoman.grammar.plain`).
+What it cannot say is written coarser (see :mod:`dragoman.grammar.notation.plain`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..errors import GrammarError
-from .lexeme_proof import MARK, Lexemes
-from .lexemes import cut, nullable
-from .nodes import Grammar, Literal, Node
-from .plain import Notation, PlainGrammar
-from .printing import Printer
+from dragoman.errors import GrammarError
+from dragoman.grammar.nodes import Grammar, Literal, Node
+from dragoman.grammar.notation.lexeme_proof import MARK, Lexemes
+from dragoman.grammar.notation.lexemes import cut, nullable
+from dragoman.grammar.notation.plain import Notation, PlainGrammar
+from dragoman.grammar.notation.printing import Printer
 
 _NOTATION = Notation("start", controls=True, separator="_", capitals=False)
 _LEXING = replace(_NOTATION, exclusion=True)

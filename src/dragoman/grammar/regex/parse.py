@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from .nodes import EMPTY, Choice, Class, Node, Repeat, Sequence
-from .nodes import complement as inverse
-from .regex_classes import DIGIT, SPACE, WORD, merged, property_ranges
+from dragoman.grammar.nodes import EMPTY, Choice, Class, Node, Repeat, Sequence
+from dragoman.grammar.nodes import complement as inverse
+from dragoman.grammar.regex.classes import DIGIT, SPACE, WORD, merged, property_ranges
 
 DEPTH_MAX = 100
 COUNT_MAX = 1_000_000

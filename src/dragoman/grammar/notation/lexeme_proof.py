@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from .compile import compile_writer
-from .machine import Machine, State
-from .nodes import Choice, Grammar, Literal, Node, Ref, Repeat, Sequence, Without
-from .program import Op
-from .prune import references
+from dragoman.grammar.compile import compile_writer
+from dragoman.grammar.machine import Machine, State
+from dragoman.grammar.nodes import Choice, Grammar, Literal, Node, Ref, Repeat, Sequence, Without
+from dragoman.grammar.notation.prune import references
+from dragoman.grammar.program import Op
 
 # A reference to a place of the cut rules.
 MARK = "\0"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from dragoman.errors import GrammarError
-
-from .nodes import EMPTY, AnyChar, Choice, Class, Control, Literal, Node, Ref, Repeat, Sequence, Without
-from .plain import PlainGrammar
+from dragoman.grammar.nodes import EMPTY, AnyChar, Choice, Class, Control, Literal, Node, Ref, Repeat, Sequence, Without
+from dragoman.grammar.notation.plain import PlainGrammar
 
 
 class Printer(ABC):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-from . import automata
-from .automata import Dfa, TooLarge, explore
-from .nodes import AnyChar, Choice, Class, Literal, Node, Repeat, Sequence
-from .regex import Anchor, Look, RegexError, Tree
-from .regex_classes import WORD, merged
-from .utf8 import ANY
+from dragoman.grammar.nodes import AnyChar, Choice, Class, Literal, Node, Repeat, Sequence
+from dragoman.grammar.regex import automata
+from dragoman.grammar.regex.automata import Dfa, TooLarge, explore
+from dragoman.grammar.regex.classes import WORD, merged
+from dragoman.grammar.regex.parse import Anchor, Look, RegexError, Tree
+from dragoman.grammar.utf8 import ANY
 
 POSITIONS_MAX = 100_000
 # Moves looked at while sets of positions are made; bounds the time where many sets are large.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias, TypeVar
 
-from .utf8 import ANY
+from dragoman.grammar.utf8 import ANY
 
 Edge: TypeAlias = tuple[int, int, int]  # first and last code point, state behind
 Edges: TypeAlias = tuple[Edge, ...]  # ascending, disjoint

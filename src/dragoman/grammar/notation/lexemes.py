@@ -1,7 +1,8 @@
 """Cuts plain rules into lexemes for engines whose lexer takes the longest match and never goes back.
 
 Lexemes are strings in quotes, free text, and single characters. Free text is joined with the marker behind it, since
-alone it would swallow the marker's first characters. Then the cut is proven by :mod:`dragoman.grammar.lexeme_proof`.
+alone it would swallow the marker's first characters. Then the cut is proven by
+:mod:`dragoman.grammar.notation.lexeme_proof`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from .lexeme_proof import MARK, Lexemes, Unproven, prove
-from .nodes import (
+from dragoman.grammar.nodes import (
     EMPTY,
     AnyChar,
     Choice,
@@ -26,7 +26,8 @@ from .nodes import (
     alt,
     seq,
 )
-from .prune import parts, references
+from dragoman.grammar.notation.lexeme_proof import MARK, Lexemes, Unproven, prove
+from dragoman.grammar.notation.prune import parts, references
 
 # Joining text with what follows: steps for one sequence.
 _STEPS_MAX = 200

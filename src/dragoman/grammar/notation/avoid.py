@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .nodes import (
+from dragoman.grammar.nodes import (
     EMPTY,
     AnyChar,
     Choice,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..errors import GrammarError
-from .nodes import EMPTY, Choice, Control, Grammar, Literal, Node, Ref, Sequence, alt, seq
+from dragoman.errors import GrammarError
+from dragoman.grammar.nodes import EMPTY, Choice, Control, Grammar, Literal, Node, Ref, Sequence, alt, seq
 
 _FRESH = "rest"
 

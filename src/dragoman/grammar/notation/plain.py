@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
-from ..errors import GrammarError, LimitError
-from .avoid import avoiding
-from .nodes import (
+from dragoman.errors import GrammarError, LimitError
+from dragoman.grammar.nodes import (
     EMPTY,
     AnyChar,
     Choice,
@@ -38,7 +37,8 @@ from .nodes import (
     alt,
     seq,
 )
-from .prune import prune, references
+from dragoman.grammar.notation.avoid import avoiding
+from dragoman.grammar.notation.prune import prune, references
 
 T = TypeVar("T")
 

@@ -1,14 +1,14 @@
 """Writes a lowered writer grammar as GBNF, the notation of llama.cpp.
 
-What GBNF cannot say is written coarser (see :mod:`dragoman.grammar.plain`), and a control token is its text. U+0000
-cannot be written.
+What GBNF cannot say is written coarser (see :mod:`dragoman.grammar.notation.plain`), and a control token is its text.
+U+0000 cannot be written.
 """
 
 from __future__ import annotations
 
-from .nodes import Grammar
-from .plain import Notation, PlainGrammar
-from .printing import Printer
+from dragoman.grammar.nodes import Grammar
+from dragoman.grammar.notation.plain import Notation, PlainGrammar
+from dragoman.grammar.notation.printing import Printer
 
 # llama.cpp treats {0,2000} as unbounded and refuses more; below, a count costs nothing.
 REPEAT_MAX = 1_999

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from ..errors import GrammarError
-from .analysis import nullable, nullable_rules
-from .nodes import (
+from dragoman.errors import GrammarError
+from dragoman.grammar.analysis import nullable, nullable_rules
+from dragoman.grammar.nodes import (
     EMPTY,
     AnyChar,
     Choice,

@@ -1,13 +1,13 @@
 """Writes a lowered writer grammar as the EBNF of xgrammar: GBNF's look, without its dot and its limits.
 
-What it cannot say is written coarser (see :mod:`dragoman.grammar.plain`), and a control token is its text.
+What it cannot say is written coarser (see :mod:`dragoman.grammar.notation.plain`), and a control token is its text.
 """
 
 from __future__ import annotations
 
-from .nodes import Grammar, complement
-from .plain import Notation, PlainGrammar
-from .printing import Printer
+from dragoman.grammar.nodes import Grammar, complement
+from dragoman.grammar.notation.plain import Notation, PlainGrammar
+from dragoman.grammar.notation.printing import Printer
 
 _NOTATION = Notation("root", separator="_")
 _ANY = complement(()).ranges

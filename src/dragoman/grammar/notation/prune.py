@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from .nodes import (
+from dragoman.grammar.nodes import (
     EMPTY,
     NOTHING,
     Choice,

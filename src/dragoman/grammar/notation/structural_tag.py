@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..errors import GrammarError
-from .ebnf import to_ebnf
-from .nodes import EMPTY, AnyChar, Choice, Control, Grammar, Literal, Node, Ref, Repeat, Without, seq
-from .nodes import Sequence as NodeSequence
+from dragoman.errors import GrammarError
+from dragoman.grammar.nodes import EMPTY, AnyChar, Choice, Control, Grammar, Literal, Node, Ref, Repeat, Without, seq
+from dragoman.grammar.nodes import Sequence as NodeSequence
+from dragoman.grammar.notation.ebnf import to_ebnf
 
 Format: TypeAlias = dict[str, Any]
 _ROOT = "tag"

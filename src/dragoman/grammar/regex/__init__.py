@@ -1,0 +1,1 @@
+"""Regular expressions: parsed to grammar nodes, made automata, computed with."""
