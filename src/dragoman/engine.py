@@ -41,6 +41,7 @@ class Sampling:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: Mapping[int, float] = field(default_factory=dict)  # token id -> added logit; -inf bans
+    logprobs: int | None = None  # how many of the likeliest tokens are told beside each written one; None: nothing
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -92,14 +93,32 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """How likely a token was: the natural logarithm of its probability, before any grammar or mask.
+
+    data: its bytes, where the engine tells them; else the vocabulary knows.
+    top: the likeliest tokens at its place, best first; these have none of their own.
+    """
+
+    logprob: float
+    token_id: int | None = None
+    data: bytes | None = None
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of output. ``finish`` is set on the last one only, with the counts where the engine tells them."""
+    """A piece of output. ``finish`` is set on the last one only, with the counts where the engine tells them.
+
+    logprobs: one entry for each token of the piece, where ``Sampling.logprobs`` asked for them.
+    """
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
     finish: FinishReason | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +131,7 @@ class EngineInfo:
     takes_grammar: bool = False  # GrammarSpec.gbnf
     takes_masks: bool = False  # Generation.constraint
     takes_token_ids: bool = True
+    gives_logprobs: bool = False  # Sampling.logprobs
 
 
 class Engine(Protocol):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from dragoman.engine import Chunk, EngineInfo, FinishReason, Generation, GrammarSpec, Sampling, Trigger
+from dragoman.engine import Chunk, EngineInfo, FinishReason, Generation, GrammarSpec, Sampling, TokenLogprob, Trigger
 from dragoman.engines.event_stream import read_events
 from dragoman.errors import EngineError, UsageError
 
@@ -97,6 +97,7 @@ class LlamaServer:
             context_tokens=settings.get("n_ctx"),
             template=properties.get("chat_template") or None,
             takes_grammar=True,
+            gives_logprobs=True,
         )
 
     async def properties(self) -> dict[str, Any]:
@@ -193,6 +194,8 @@ def _sampling(sampling: Sampling) -> dict[str, Any]:
         "frequency_penalty": sampling.frequency_penalty,
     }
     out: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    if sampling.logprobs is not None:
+        out["n_probs"] = max(1, sampling.logprobs)  # 0 is the server's word for none at all
     if sampling.logit_bias:
         out["logit_bias"] = [_bias(token, added) for token, added in sampling.logit_bias.items()]
     return out
@@ -243,8 +246,9 @@ def _chunk(event: dict[str, Any], written: int) -> Chunk:
     text = event.get("content", "")
     tokens = tuple(event.get("tokens") or ())
     ids = tokens if len(tokens) == written else ()
+    logprobs = tuple(_logprob(entry) for entry in event.get("completion_probabilities") or ())
     if not event.get("stop"):
-        return Chunk(text, ids)
+        return Chunk(text, ids, logprobs=logprobs)
     finish: FinishReason = "length" if event.get("stop_type") == "limit" else "stop"
     return Chunk(
         text,
@@ -252,6 +256,18 @@ def _chunk(event: dict[str, Any], written: int) -> Chunk:
         finish=finish,
         prompt_tokens=event.get("tokens_evaluated"),
         completion_tokens=event.get("tokens_predicted"),
+        logprobs=logprobs,
+    )
+
+
+def _logprob(entry: dict[str, Any]) -> TokenLogprob:
+    """The server writes an impossible token's logarithm as the lowest number it has."""
+    data = entry.get("bytes")
+    return TokenLogprob(
+        float(entry["logprob"]),
+        entry.get("id"),
+        None if data is None else bytes(data),
+        tuple(_logprob(each) for each in entry.get("top_logprobs") or ()),
     )
 
 
