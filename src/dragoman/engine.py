@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 from dragoman.grammar.schema.options import SchemaOptions
 
 FinishReason = Literal["stop", "length"]
+# The notations of an exported grammar: llama.cpp's, llguidance's, and two of xgrammar's.
+GrammarForm = Literal["gbnf", "lark", "ebnf", "structural_tag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,15 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class GrammarSpec:
-    """A constraint in the form an engine takes. ``lazy``: it applies from the first trigger on only."""
+    """A constraint in the notation an engine takes; a structural tag is JSON text.
 
-    gbnf: str
+    lazy: it applies from the first trigger on only (GBNF alone knows this).
+    """
+
+    text: str
     lazy: bool = False
     triggers: tuple[Trigger, ...] = ()
+    form: GrammarForm = "gbnf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +129,16 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What an engine says of itself. template: its chat template, if it tells."""
+    """What an engine says of itself.
+
+    template: its chat template, if it tells. grammar_forms: notations in which it takes grammars, best first.
+    takes_token_ids: False: prompts go out as text, and a message may then forge control tokens.
+    """
 
     model: str
     context_tokens: int | None = None
     template: str | None = None
-    takes_grammar: bool = False  # GrammarSpec.gbnf
+    grammar_forms: tuple[GrammarForm, ...] = ()
     takes_masks: bool = False  # Generation.constraint
     takes_token_ids: bool = True
     gives_logprobs: bool = False  # Sampling.logprobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -14,8 +15,8 @@ from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.write_calls import CALL_RULE
-from dragoman.engine import GrammarSpec, Trigger
-from dragoman.errors import StateError, UsageError
+from dragoman.engine import GrammarForm, GrammarSpec, Trigger
+from dragoman.errors import GrammarError, LimitError, StateError, UsageError
 from dragoman.events import Event
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.notation.ebnf import to_ebnf
@@ -78,11 +79,23 @@ class TurnGrammar:
         """What may be written behind the prompt."""
         return behind(self._format.writer(self._request, vocab), self._request.prefix.encode())
 
-    def spec(self) -> GrammarSpec | None:
-        """The same as an engine takes it, None where nothing is constrained."""
-        if not self.constrains:
+    def spec(self, forms: Sequence[GrammarForm] = ("gbnf",)) -> GrammarSpec | None:
+        """The same in the first of ``forms`` that can say it; None: nothing is constrained. Raises: SchemaError."""
+        if not self.constrains or not forms:
             return None
-        return GrammarSpec(self.to_gbnf(), self.lazy, tuple(Trigger(word) for word in self.triggers))
+        for form in forms[:-1]:
+            try:
+                return self._spec(form)
+            except (GrammarError, LimitError):  # what one notation cannot say (bytes, depth) another may
+                continue
+        return self._spec(forms[-1])
+
+    def _spec(self, form: GrammarForm) -> GrammarSpec:
+        if form == "gbnf":
+            return GrammarSpec(self.to_gbnf(), self.lazy, tuple(Trigger(word) for word in self.triggers))
+        if form == "structural_tag":
+            return GrammarSpec(json.dumps(self.to_structural_tag()), form=form)
+        return GrammarSpec(self.to_lark() if form == "lark" else self.to_ebnf(), form=form)
 
 
 class Turn:

@@ -99,7 +99,7 @@ def scripted() -> Subject:
 
     def answer(request: Generation) -> str:
         assert request.grammar is not None
-        return "word " * 5_000 if request.grammar.gbnf == ENDLESS_GBNF else SENTENCES[(request.sampling.seed or 0) % 8]
+        return "word " * 5_000 if request.grammar.text == ENDLESS_GBNF else SENTENCES[(request.sampling.seed or 0) % 8]
 
     return Subject(Scripted(answer, size=3, delay=0.001, encode=lambda piece: [ord(char) for char in piece]))
 

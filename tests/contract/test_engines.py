@@ -213,7 +213,7 @@ def test_the_real_engine_says_what_it_is(run: Loop, real: Embedded) -> None:
     assert info.context_tokens == 4096
     assert info.template is not None
     assert "<|im_start|>" in info.template
-    assert info.takes_grammar
+    assert info.grammar_forms == ("gbnf",)
     assert run(real.health())
 
 

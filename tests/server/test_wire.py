@@ -187,7 +187,7 @@ def test_tool_choice_reaches_the_engine_as_a_grammar(choice: Any, called: set[st
     assert request.grammar is not None
     assert request.grammar.lazy == lazy
     assert bool(request.grammar.triggers) == lazy
-    assert {name for name in ("get_weather", "get_time") if name in request.grammar.gbnf} == called
+    assert {name for name in ("get_weather", "get_time") if name in request.grammar.text} == called
     banned = {token for token, added in request.sampling.logit_bias.items() if added == -math.inf}
     assert banned, "control tokens that no answer needs are banned under a grammar"
 
@@ -201,7 +201,7 @@ def test_a_form_of_answer_reaches_the_engine_as_a_grammar() -> None:
     assert service.chat(response_format={"type": "text"}).status_code == 200
     first, second, third = service.engine.record.requests
     assert first.grammar is not None
-    assert "a" in first.grammar.gbnf
+    assert "a" in first.grammar.text
     assert second.grammar is not None
     assert third.grammar is None
 

@@ -96,7 +96,7 @@ class LlamaServer:
             model=name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf"),
             context_tokens=settings.get("n_ctx"),
             template=properties.get("chat_template") or None,
-            takes_grammar=True,
+            grammar_forms=("gbnf",),
             gives_logprobs=True,
         )
 
@@ -211,16 +211,16 @@ def _bias(token: int, added: float) -> list[Any]:
 
 
 def _grammar(spec: GrammarSpec) -> dict[str, Any]:
-    if not spec.gbnf.strip():
+    if not spec.text.strip():
         raise UsageError("the grammar is empty: the engine would write freely", param="grammar")
-    if spec.gbnf.lstrip().startswith("%llguidance"):
+    if spec.text.lstrip().startswith("%llguidance"):
         raise UsageError("the grammar must be GBNF: a wrong one of another kind would be ignored", param="grammar")
     if not spec.lazy:
-        return {"grammar": spec.gbnf}
+        return {"grammar": spec.text}
     if not spec.triggers:
         raise UsageError("a lazy grammar needs a trigger: it would never start", param="grammar")
     triggers = [_trigger(trigger) for trigger in spec.triggers]
-    return {"grammar": spec.gbnf, "grammar_lazy": True, "grammar_triggers": triggers}
+    return {"grammar": spec.text, "grammar_lazy": True, "grammar_triggers": triggers}
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:

@@ -106,8 +106,8 @@ def _constrained(generation: Generation, turn: Turn, fmt: ChatFormat, info: Engi
     if info.takes_masks and fmt.vocab is not None:
         turn.constraint()  # what cannot be enforced is told now and not in the middle of an answer
         return replace(generation, constraint=turn.constraint)
-    if info.takes_grammar:
-        spec = turn.grammar.spec()
+    if info.grammar_forms:
+        spec = turn.grammar.spec(info.grammar_forms)
         return replace(generation, grammar=spec, sampling=_without_controls(generation, turn, fmt))
     if _may_go_free(turn):
         return generation
