@@ -24,7 +24,7 @@ SMOLLM2_SETTINGS = ModelSettings(
         temperature=0.0,
         extra={"dry_multiplier": 0.8, "dry_allowed_length": 4},
     ),
-    schema_options=SchemaOptions(string_max=48, number_digits=15, fraction_digits=6, banned=(b"<",)),
+    schema_options=SchemaOptions(string_max=48, items_max=4, number_digits=15, fraction_digits=6, banned=(b"<",)),
     engine_fields=LLAMA_FIELDS,
     parallel_tool_calls=False,  # it goes on to call the other tools, wanted or not
     system="You are a helpful assistant. Answer in one short sentence.",
