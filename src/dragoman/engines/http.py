@@ -32,6 +32,9 @@ class Timeouts:
     lookup: float = 10.0  # health, properties, tokenising
 
 
+DEFAULT_TIMEOUTS = Timeouts()
+
+
 class HttpEngine:
     """A connection to one server. One object serves many requests of one event loop."""
 
@@ -40,7 +43,7 @@ class HttpEngine:
         base_url: str,
         *,
         api_key: str | None = None,
-        timeouts: Timeouts = Timeouts(),
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """``transport`` replaces the network (tests, unix sockets). Raises UsageError for what is no address."""
@@ -87,7 +90,7 @@ class HttpEngine:
             response = await self._client.request(method, path, json=body, timeout=self._timeouts.lookup)
         if response.status_code != 200:
             raise refusal(response.status_code, response.content)
-        return json_object(response.text)
+        return json_object(response.text, status=response.status_code)
 
     async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[str, None]:
         """The data of each event that answers ``POST path``. Raises EngineError; one for an end is the caller's."""
@@ -157,14 +160,14 @@ def failure(reported: Any, status: int | None) -> EngineError:
     )
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """A JSON object that an engine sent. Raises EngineError."""
+def json_object(text: str, *, status: int | None = None) -> dict[str, Any]:
+    """A JSON object that an engine sent, under HTTP ``status``. Raises EngineError."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise EngineError(f"the engine sent what is no JSON: {text[:200]!r}") from error
+        raise EngineError(f"the engine sent what is no JSON: {text[:200]!r}", status=status) from error
     if not isinstance(value, dict):
-        raise EngineError(f"the engine sent {text[:200]!r} where a JSON object belongs")
+        raise EngineError(f"the engine sent {text[:200]!r} where a JSON object belongs", status=status)
     return value
 
 
