@@ -29,10 +29,19 @@ from dragoman.grammar.program import Program
 from dragoman.grammar.schema.options import SchemaOptions
 from dragoman.prompt import Prompter, Rendering
 from dragoman.proof import Proof, Status, prove
-from dragoman.request import dialect_request
+from dragoman.request import (
+    checked_continuation,
+    checked_flag,
+    checked_path,
+    checked_seed,
+    checked_text,
+    checked_vocab,
+    dialect_request,
+)
 from dragoman.template import catalogue
 from dragoman.template.adapt import normalise
 from dragoman.template.capabilities import Capabilities, find_capabilities
+from dragoman.template.folder import read_folder
 from dragoman.template.learn import learn
 from dragoman.template.profile import Profile
 from dragoman.template.render import Template
@@ -127,6 +136,10 @@ class ChatFormat:
 
         vocab: for token ids in prompts and outputs. Raises: TemplateError where a template cannot be parsed.
         """
+        for text, param in ((source, "source"), (bos_token, "bos_token"), (eos_token, "eos_token")):
+            checked_text(text, param)
+        checked_text(tool_use, "tool_use", none=True)
+        checked_vocab(vocab)
         plain = learned(source, bos_token, eos_token)
         with_tools = learned(tool_use, bos_token, eos_token) if tool_use else None
         return cls(plain, with_tools, vocab=vocab)
@@ -137,14 +150,16 @@ class ChatFormat:
 
         Raises: TemplateError where the folder has no chat template, VocabularyError for an unsupported tokenizer.
         """
-        path = Path(folder)
-        if not path.is_dir():
-            raise UsageError(f"{path} is no folder", param="folder")
-        config = _json_file(path / "tokenizer_config.json")
-        source, tool_use = _templates(path, config)
+        path = Path(checked_path(folder, "folder"))
+        found = read_folder(path)
         vocab = Vocabulary.from_folder(path)
-        bos, eos = (_token_text(config.get(key)) for key in ("bos_token", "eos_token"))
-        return cls.from_template(source, tool_use=tool_use, bos_token=bos, eos_token=eos, vocab=vocab)
+        return cls.from_template(
+            found.source,
+            tool_use=found.tool_use,
+            bos_token=found.bos_token,
+            eos_token=found.eos_token,
+            vocab=vocab,
+        )
 
     @classmethod
     def from_gguf(cls, path: str | os.PathLike[str], *, name: str | None = None) -> ChatFormat:
@@ -152,7 +167,8 @@ class ChatFormat:
 
         name: the built-in format to use in place of the file's template.
         """
-        metadata = read_metadata(path)
+        checked_text(name, "name", none=True)
+        metadata = read_metadata(checked_path(path, "path"))
         source = metadata.text("tokenizer.chat_template")
         vocab = Vocabulary.from_gguf(metadata)
         bos, eos = ("" if token is None else vocab.text_of(token) for token in (vocab.bos_id, vocab.eos_id))
@@ -179,7 +195,9 @@ class ChatFormat:
 
         bos_token, eos_token: the model's own where they are not the format's. Raises: UsageError for another name.
         """
-        entry = catalogue.find(name)
+        entry = catalogue.find(checked_text(name, "name") or "")
+        for text, param in ((bos_token, "bos_token"), (eos_token, "eos_token")):
+            checked_text(text, param, none=True)
         return cls.from_template(
             entry.source,
             bos_token=entry.bos_token if bos_token is None else bos_token,
@@ -189,6 +207,7 @@ class ChatFormat:
 
     def with_vocab(self, vocab: Vocabulary | None) -> ChatFormat:
         """The same format with another vocabulary. Nothing is learned again."""
+        checked_vocab(vocab)
         return ChatFormat(self._plain, self._with_tools, vocab=vocab, defaults=self.defaults)
 
     def with_defaults(
@@ -203,8 +222,12 @@ class ChatFormat:
         variables: of the template, below the request's own chat_template_kwargs. Raises: UsageError for variables
         that no request may set.
         """
-        check_variables(variables or {}, "variables")
-        defaults = Defaults(dict(variables or {}), prefill_assistant, media_placeholder)
+        check_variables({} if variables is None else variables, "variables")
+        defaults = Defaults(
+            dict(variables or {}),
+            checked_flag(prefill_assistant, "prefill_assistant"),
+            checked_text(media_placeholder, "media_placeholder", none=True),
+        )
         return ChatFormat(self._plain, self._with_tools, vocab=self.vocab, defaults=defaults)
 
     def turn(
@@ -248,17 +271,24 @@ class ChatFormat:
         """
         checked, declared = normalise(messages, tools)
         known = self._for(declared)
-        if prefill_assistant is None:
-            prefill_assistant = self.defaults.prefill_assistant
+        prefill_assistant = checked_flag(prefill_assistant, "prefill_assistant", self.defaults.prefill_assistant)
+        media_placeholder = checked_text(media_placeholder, "media_placeholder", none=True)
         if media_placeholder is None:
             media_placeholder = self.defaults.media_placeholder
+        add_generation_prompt = checked_flag(add_generation_prompt, "add_generation_prompt", True)
+        echo = checked_flag(echo, "echo")
+        continue_final_message = checked_continuation(continue_final_message)
+        checked_text(generation_prompt, "generation_prompt", none=True)
+        checked_seed(id_seed)
+        if enable_thinking is not None:
+            enable_thinking = checked_flag(enable_thinking, "enable_thinking")
         if prefill_assistant and add_generation_prompt and not continue_final_message:
             continue_final_message = _is_prefill(checked)
         variables, thinking = template_variables(
             known.template,
             known.profile,
             enable_thinking=enable_thinking,
-            reasoning_effort=reasoning_effort,
+            reasoning_effort=checked_text(reasoning_effort, "reasoning_effort", none=True),
             response_format=response_format,
             own=chat_template_kwargs,
             defaults=self.defaults.variables,
@@ -274,10 +304,6 @@ class ChatFormat:
             undeclared_calls=undeclared_calls,
             schema_options=schema_options,
         )
-        if generation_prompt is not None and not isinstance(generation_prompt, str):
-            raise UsageError(
-                f"generation_prompt must be a text, not {type(generation_prompt).__name__}", param="generation_prompt"
-            )
         if now is not None and not isinstance(now, datetime.datetime):
             raise UsageError(f"now must be a datetime, not {type(now).__name__}", param="now")
         if on_mismatch not in ("lenient", "strict"):
@@ -407,43 +433,4 @@ def _continued(wanted: bool | str, messages: Sequence[Mapping[str, Any]]) -> str
         )
     if wanted is True:
         return "reasoning_content" if last.get("reasoning_content") and not last.get("content") else "content"
-    if wanted not in ("content", "reasoning_content"):
-        raise UsageError(
-            f"continue_final_message must be true, false, content or reasoning_content, not {wanted!r}",
-            param="continue_final_message",
-        )
     return wanted
-
-
-def _json_file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise UsageError(f"{path} is not JSON: {error}", param="folder") from error
-    return value if isinstance(value, dict) else {}
-
-
-def _templates(folder: Path, config: Mapping[str, Any]) -> tuple[str, str | None]:
-    """(template, tool template) of a model folder: files win over tokenizer_config.json, as in transformers."""
-    found = config.get("chat_template")
-    named: dict[str, str] = {}
-    if isinstance(found, str):
-        named["default"] = found
-    elif isinstance(found, list):
-        named = {entry["name"]: entry["template"] for entry in found if isinstance(entry, dict)}
-    for file in sorted((folder / "additional_chat_templates").glob("*.jinja")):
-        named[file.stem] = file.read_text("utf-8")
-    if (folder / "chat_template.jinja").is_file():
-        named["default"] = (folder / "chat_template.jinja").read_text("utf-8")
-    if not named:
-        raise TemplateError(f"{folder} holds no chat template (chat_template.jinja or tokenizer_config.json)")
-    source = named.get("default") or next(iter(named.values()))
-    return source, named.get("tool_use")
-
-
-def _token_text(token: Any) -> str:
-    if isinstance(token, Mapping):
-        token = token.get("content")
-    return token if isinstance(token, str) else ""

@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.chat import Delta, Message
 from dragoman.constraint.constraint import Constraint
@@ -213,7 +214,6 @@ class Turn:
 
     def _reader_for(self, chunk: Chunk) -> Reader:
         kind = _kind(chunk)
-        self._type = type(chunk)
         if self._kind is None:
             self._kind = kind
         elif self._kind != kind:
@@ -221,6 +221,7 @@ class Turn:
         if self._reader is None:
             self._start(self._vocab() if kind == _TOKENS else None)
         assert self._reader is not None
+        self._type = type(chunk)
         return self._reader
 
     def _start(self, vocab: Vocabulary | None) -> Reader:
@@ -252,9 +253,7 @@ class Turn:
         vocab = self._vocab()
         symbols = reader.symbols
         items: list[Item] = []
-        for token in token_ids:
-            if not isinstance(token, SupportsIndex):
-                raise UsageError(f"a chunk is text, bytes or token ids, not {type(token).__name__}", param="chunk")
+        for token in _checked_ids(token_ids, vocab.size):
             if vocab.is_control(token):
                 rest = self._utf8.finish()
                 if rest:
@@ -289,7 +288,27 @@ class Turn:
 def _kind(chunk: Chunk) -> str:
     if isinstance(chunk, str):
         return "str"
-    return "bytes" if isinstance(chunk, _BYTES) else _TOKENS
+    if isinstance(chunk, _BYTES):
+        return "bytes"
+    if isinstance(chunk, Mapping) or not isinstance(chunk, Iterable):
+        raise UsageError(f"a chunk is text, bytes or token ids, not {type(chunk).__name__}", param="chunk")
+    return _TOKENS
+
+
+def _checked_ids(token_ids: Sequence[int], size: int) -> list[int]:
+    """All of the ids, before any of them is read. Raises: UsageError."""
+    wrong: Any = token_ids
+    try:
+        ids = []
+        for wrong in token_ids:
+            number = wrong if type(wrong) is int else index(wrong)
+            if not 0 <= number < size:
+                raise UsageError(f"token id {number} is outside of the vocabulary of {size}", param="chunk")
+            ids.append(number)
+    except TypeError:
+        kind = type(wrong).__name__
+        raise UsageError(f"a chunk is text, bytes or token ids, not {kind} {wrong!r:.40}", param="chunk") from None
+    return ids
 
 
 def _advance(
