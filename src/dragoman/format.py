@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from dragoman.constraint.masks import Masks, masks_for
+from dragoman.constraint.tokens import TurnTokens
 from dragoman.constraint.trie import TokenTrie
 from dragoman.dialect.build import build
+from dragoman.dialect.facts import all_stops
 from dragoman.dialect.families import families_of, with_family
 from dragoman.dialect.generic import generic_profile, without_refuted_calls
 from dragoman.dialect.request import DialectRequest
@@ -27,6 +29,7 @@ from dragoman.grammar.lower import lower
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.program import Program
 from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.limits import DEFAULT, Limits
 from dragoman.prompt import Prompter, Rendering
 from dragoman.proof import Proof, Status, prove
 from dragoman.request import (
@@ -79,15 +82,15 @@ _NO_DEFAULTS = Defaults()
 
 
 @lru_cache(maxsize=256)
-def learned(source: str, bos_token: str, eos_token: str) -> Learned:
-    """Learn a template once. Raises: TemplateError where it cannot be parsed."""
-    template = Template(source, bos_token=bos_token, eos_token=eos_token)
-    found = learn(template)
+def learned(source: str, bos_token: str, eos_token: str, limits: Limits = DEFAULT) -> Learned:
+    """Learn a template once. Raises: TemplateError where it cannot be parsed, LimitError."""
+    template = Template(source, bos_token=bos_token, eos_token=eos_token, limits=limits)
+    found = learn(template, limits=limits)
     families = families_of(source, found)
     for family in families:
         found = with_family(found, family)
     capabilities = find_capabilities(template)
-    proof = prove(template, found, families)
+    proof = prove(template, found, families, limits=limits)
     calls = proof.claims["tool_calls"]
     if found.tools is not None and calls.status is Status.REFUTED and not calls.messages:
         found = without_refuted_calls(found, calls.why)
@@ -131,17 +134,19 @@ class ChatFormat:
         bos_token: str = "",
         eos_token: str = "",
         vocab: Vocabulary | None = None,
+        limits: Limits = DEFAULT,
     ) -> ChatFormat:
         """Learn the Jinja text ``source``; ``tool_use`` is the template that some models ship for requests with tools.
 
-        vocab: for token ids in prompts and outputs. Raises: TemplateError where a template cannot be parsed.
+        vocab: for token ids in prompts and outputs. limits: what learning and rendering may use, lower ones for
+        templates of strangers. Raises: TemplateError where a template cannot be parsed, LimitError.
         """
         for text, param in ((source, "source"), (bos_token, "bos_token"), (eos_token, "eos_token")):
             checked_text(text, param)
         checked_text(tool_use, "tool_use", none=True)
         checked_vocab(vocab)
-        plain = learned(source, bos_token, eos_token)
-        with_tools = learned(tool_use, bos_token, eos_token) if tool_use else None
+        plain = learned(source, bos_token, eos_token, limits)
+        with_tools = learned(tool_use, bos_token, eos_token, limits) if tool_use else None
         return cls(plain, with_tools, vocab=vocab)
 
     @classmethod
@@ -378,8 +383,10 @@ class ChatFormat:
     def masks(self, request: DialectRequest, vocab: Vocabulary) -> Masks:
         """The masks of a turn over ``vocab``, shared by equal requests."""
         trie = self._keep(("trie", vocab.hash), lambda: TokenTrie(vocab.token_bytes, vocab.size))
+        tokens = TurnTokens.of(vocab, all_stops(self.profile))
         return self._keep(
-            ("masks", vocab.hash, _key(request)), lambda: masks_for(self.writer(request, vocab), vocab, trie)
+            ("masks", vocab.hash, tokens.eos_ids, _key(request)),
+            lambda: masks_for(self.writer(request, vocab), tokens, trie),
         )
 
     def _keep(self, key: object, make: Callable[[], T]) -> T:

@@ -224,3 +224,21 @@ def test_truth_values_of_numpy_are_truth_values() -> None:
         turn.finish()
         assert turn.message.content == "So be it."
     assert fmt.turn(USER, add_generation_prompt=np.False_).prompt.text == "[user]Hi[/user]"  # type: ignore[arg-type]
+
+
+def test_a_turn_may_end_as_the_template_ends_it_though_the_tokenizer_names_no_end() -> None:
+    """Many a tokenizer.json says of no token that it ends anything; the mask would leave the model no way out."""
+    data = small_tokenizer([{"content": "[/assistant]", "special": True}, {"content": "<eos>", "special": True}])
+    plain = Vocabulary.from_tokenizer_json(data)
+    assert plain.eos_ids == ()
+    end = plain.controls["[/assistant]"]
+    for vocab in (plain, Vocabulary.from_tokenizer_json(data, config={"eos_token": "<eos>"})):
+        turn = ChatFormat.from_template(TEMPLATE, vocab=vocab).turn(USER, [TOOL])
+        constraint = turn.constraint()
+        row = np.zeros(constraint.words, np.uint32)
+        for token in vocab.encode("Hi"):
+            assert constraint.accept(token)
+        constraint.fill(row)
+        for ending in (end, *vocab.eos_ids):
+            assert row[ending // 32] >> (ending % 32) & 1
+            assert constraint.validate([ending, ending]) == 1
