@@ -136,7 +136,8 @@ class Reader:
     def _recover(self, out: list[Event]) -> list[Item]:
         """Start a new run after a failure; the pieces to read again."""
         run = self._run
-        if self._strict:
+        quiet = self._quiet()
+        if self._strict and not quiet:
             where = f"inside {run.path[-1]!r}" if run.path else "between regions"
             raise OutputError(f"the output breaks its format at byte {run.position}, {where}", position=run.position)
         label = run.label if run.label in self._program.recovery else next(iter(self._program.recovery), None)
@@ -148,7 +149,8 @@ class Reader:
         start = settled
         if run.label_position > settled:
             start = run.label_position
-        out.append(Failed(label or "", run.position))
+        if not quiet or stuck:
+            out.append(Failed(label or "", run.position))
         skipped = run.withheld[: start - settled]
         if stuck:
             skipped, start = self._one_more(run, start)
@@ -166,6 +168,11 @@ class Reader:
         self._run = Run(self._program, rule=rule, position=start, path=run.path[: len(keep)])
         self._controls = []
         return again
+
+    def _quiet(self) -> bool:
+        """True: only one way to read a value failed, there is another."""
+        recovery = self._program.recovery.get(self._run.label or "")
+        return recovery is not None and recovery.quiet and self._applies(self._run.label or "", self._run)
 
     def _applies(self, label: str, run: Run) -> bool:
         keep = list(self._program.recovery[label].keep)
@@ -209,7 +216,7 @@ class Reader:
                 if self._run.finish():
                     self._settle(out)
                     return out
-                if self._run.path or not self._run.withheld:
+                if not self._quiet() and (self._run.path or not self._run.withheld):
                     break
                 for item in self._recover(out):
                     out += self.feed(item)
