@@ -127,7 +127,10 @@ def test_a_plain_server_gets_the_plain_fields_only() -> None:
 
 
 def test_text_goes_out_where_ids_are_not_taken() -> None:
-    assert body_of(info=EngineInfo(model="m", takes_token_ids=False))["prompt"] == "text"
+    info = EngineInfo(model="m", takes_token_ids=False)
+    assert body_of(info=info)["prompt"] == "text"
+    assert body_of(VLLM, info)["add_special_tokens"] is False  # else it would begin with a second <s>
+    assert "add_special_tokens" not in body_of(VLLM)
 
 
 def test_pieces_ids_and_counts_are_read() -> None:

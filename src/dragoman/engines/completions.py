@@ -37,7 +37,8 @@ class Flavour:
     """How one kind of server differs from the plain API.
 
     grammars: notation -> the fields that carry a grammar in it, best notation first.
-    sampling: fields of :class:`Sampling` that it takes.  extra: fields that every request has.
+    sampling: fields of :class:`Sampling` that it takes.  extra: fields that every request has; text_extra: those
+    beside it whose prompt is text, so that it is taken as it is.
     engine_fields: fields of its own that a request may carry through (see ModelSettings).
     tokens_named: asked to, it writes the tokens of log probabilities as ``token_id:7``.
     shows_controls: control tokens are in the text; without it a call whose markers are such tokens cannot be read.
@@ -47,6 +48,7 @@ class Flavour:
     grammars: Mapping[GrammarForm, Callable[[str], Fields]] = field(default_factory=dict)
     sampling: frozenset[str] = _STANDARD
     extra: Mapping[str, Any] = field(default_factory=dict)
+    text_extra: Mapping[str, Any] = field(default_factory=dict)
     engine_fields: frozenset[str] = frozenset()
     tokens_named: bool = False
     shows_controls: bool = False
@@ -63,6 +65,7 @@ VLLM = Flavour(
     },
     sampling=_STANDARD | {"top_k", "min_p"},
     extra={"skip_special_tokens": False, "spaces_between_special_tokens": False, "return_token_ids": True},
+    text_extra={"add_special_tokens": False},
     engine_fields=_SAMPLERS | {"length_penalty", "bad_words", "allowed_token_ids", "priority", "cache_salt"},
     tokens_named=True,
     shows_controls=True,
@@ -179,6 +182,7 @@ def completion_body(request: Generation, info: EngineInfo, flavour: Flavour) -> 
         **sampling.extra,
         **_sampling(request, flavour),
         **flavour.extra,
+        **({} if info.takes_token_ids else flavour.text_extra),
         "model": info.model,
         "prompt": list(request.prompt_ids) if info.takes_token_ids else request.prompt_text,
         "max_tokens": _bound(request, info),
