@@ -258,6 +258,7 @@ class ChatFormat:
         schema_options: SchemaOptions | None = None,
         prefill_assistant: bool | None = None,
         media_placeholder: str | None = None,
+        reasoning_chars: int | None = None,
     ) -> Turn:
         """One request: OpenAI's messages, tools and options in, prompt, reader and constraint out.
 
@@ -271,6 +272,8 @@ class ChatFormat:
         are written under a constraint. prefill_assistant: the model goes on with a last message of the assistant that
         has no calls, as with continue_final_message. media_placeholder: the text that stands for each picture, sound
         or film; without one the template has to write its own. Of both, None is as :meth:`with_defaults` says.
+        reasoning_chars: the reasoning budget, in characters that the model may still think before a constraint or
+        grammar closes the block; None: as many as it likes.
 
         Raises: UsageError (with the argument's name), TemplateError, LimitError.
         """
@@ -308,6 +311,7 @@ class ChatFormat:
             reasoning_format=reasoning_format,
             undeclared_calls=undeclared_calls,
             schema_options=schema_options,
+            reasoning_chars=reasoning_chars,
         )
         if now is not None and not isinstance(now, datetime.datetime):
             raise UsageError(f"now must be a datetime, not {type(now).__name__}", param="now")

@@ -26,6 +26,7 @@ def dialect_request(
     reasoning_format: str,
     undeclared_calls: str,
     schema_options: SchemaOptions | None,
+    reasoning_chars: int | None = None,
 ) -> DialectRequest:
     """The dialect's view of a request; its prefix is filled in once the prompt is known. Raises: UsageError."""
     checked_text(grammar, "grammar", none=True)
@@ -56,6 +57,7 @@ def dialect_request(
         answer=answer,
         undeclared="call" if undeclared_calls == "call" else "content",
         schema_options=schema_options or SchemaOptions(),
+        reasoning_chars=checked_size(reasoning_chars, "reasoning_chars"),
     )
 
 
@@ -162,6 +164,15 @@ def checked_flag(value: Any, param: str, default: bool = False) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise UsageError(f"{param} must be true or false, not {value!r:.40}", param=param)
     return bool(value)
+
+
+def checked_size(value: Any, param: str) -> int | None:
+    """A number of things, 0 or more, or None. Raises: UsageError."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise UsageError(f"{param} must be a whole number from 0 on, not {value!r:.40}", param=param)
+    return int(value)
 
 
 def checked_continuation(value: Any) -> bool | str:

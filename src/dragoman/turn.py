@@ -52,12 +52,14 @@ class TurnGrammar:
         self._format = fmt
         self._request = request
         self.triggers: tuple[str, ...] = facts.triggers(fmt.profile, request)
-        self.lazy: bool = bool(self.triggers) and request.answer is None
+        # Before a trigger a lazy grammar would let the model think on.
+        self.lazy: bool = bool(self.triggers) and request.answer is None and request.reasoning_chars is None
 
     @property
     def constrains(self) -> bool:
         """False: anything may be written, so an engine needs no grammar."""
-        return bool(self._request.callable_tools) or self._request.answer is not None
+        request = self._request
+        return bool(request.callable_tools) or request.answer is not None or request.reasoning_chars is not None
 
     def to_gbnf(self) -> str:
         """The grammar in llama.cpp's notation. Lazy: from the trigger on. Raises: SchemaError."""

@@ -126,6 +126,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "schema_options": (5, {}, {"whitespace": "compact"}, "compact", False),
     "prefill_assistant": FLAG,
     "media_placeholder": TEXT_OR_NONE,
+    "reasoning_chars": (-1, 1.5, "5", True, []),
 }
 
 
