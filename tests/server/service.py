@@ -83,7 +83,7 @@ class Service:
             model="m",
             settings=settings or ModelSettings(),
             clock=lambda: CLOCK,
-            new_id=lambda: "chatcmpl-1",
+            new_id=lambda: "1",
         )
         self.client = TestClient(self.app, raise_server_exceptions=False)
 
