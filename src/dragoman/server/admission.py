@@ -60,10 +60,16 @@ class Places:
         seconds = self._mean_seconds * (len(self._waiters) + 1) / max(self._limit, 1)
         return max(1, min(60, math.ceil(seconds)))
 
+    def try_take(self) -> bool:
+        """A place without waiting, if there is one. Nobody waits then: what is given back goes to the first in line."""
+        if self.taken >= self._limit:
+            return False
+        self.taken += 1
+        return True
+
     async def take(self) -> None:
         """Wait for a place. Cancelling it leaves the queue."""
-        if self.taken < self._limit:  # nobody waits then: a place that is given back goes to the first in the queue
-            self.taken += 1
+        if self.try_take():
             return
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -71,14 +77,16 @@ class Places:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():  # it was given one in the same moment
-                self._pass_on()
+                self.give_back()
             else:
                 with suppress(ValueError):
                     self._waiters.remove(waiter)
             raise
 
-    def give_back(self, held_seconds: float) -> None:
-        self._mean_seconds += 0.1 * (held_seconds - self._mean_seconds)
+    def give_back(self, held_seconds: float | None = None) -> None:
+        """held_seconds: how long the work took, where there was any."""
+        if held_seconds is not None:
+            self._mean_seconds += 0.1 * (held_seconds - self._mean_seconds)
         self._pass_on()
 
     def _pass_on(self) -> None:
@@ -176,13 +184,8 @@ class Admission:
 
     async def _placed(self, client: _Client) -> bool | None:
         """True: it has a place; False: it waited too long; None: its client went away meanwhile."""
-        if not self.places.waiting:
-            take = self.places.take()
-            try:  # the usual case costs no task
-                take.send(None)
-            except StopIteration:
-                return True
-            take.close()
+        if self.places.try_take():
+            return True
         taking = asyncio.ensure_future(self.places.take())
         gone = client.watch()
         try:
@@ -198,7 +201,7 @@ class Admission:
 
     async def _leave(self, taking: asyncio.Future[None]) -> None:
         if taking.done():
-            self.places.give_back(0.0)
+            self.places.give_back()
             return
         taking.cancel()
         with suppress(asyncio.CancelledError):
