@@ -8,10 +8,11 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dragoman.chat import Delta, Message
 from dragoman.constraint.constraint import Constraint
+from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
@@ -140,6 +141,8 @@ class Turn:
             id_source=_id_source(id_seed),
             ids_after_name=facts.ids_after_name(fmt.profile),
             ids_after_arguments=calls is not None and calls.ids_after_arguments,
+            constants=facts.call_constants(fmt.profile),
+            value_closer=facts.value_closer(fmt.profile),
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -270,14 +273,23 @@ class Turn:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def constraint(self, vocab: Vocabulary | None = None) -> Constraint:
+    @overload
+    def constraint(self, vocab: Vocabulary | None = None, *, engine: Literal["own"] = "own") -> Constraint: ...
+    @overload
+    def constraint(self, vocab: Vocabulary | None = None, *, engine: str) -> Cursor: ...
+    def constraint(self, vocab: Vocabulary | None = None, *, engine: str = "own") -> Cursor:
         """A fresh cursor over what may be written from here: after the generation prompt, before the first token.
 
-        Raises: SchemaError for what cannot be enforced, UsageError without a vocabulary.
+        engine: who makes the masks: ``own``, ``llguidance`` or ``xgrammar`` (packages of the extra ``peers``), which
+        take what :attr:`grammar` exports. Where an export is coarser than the grammar, so are their masks.
+        Raises: SchemaError for what cannot be enforced, UsageError without a vocabulary or the engine's package,
+        GrammarError where the engine refuses the grammar.
         """
         vocab = vocab or self.format.vocab
         if not isinstance(vocab, Vocabulary):
             raise UsageError("a constraint needs a Vocabulary: give one here or to ChatFormat", param="vocab")
+        if engine != "own":
+            return self.format.borrowed_masks(engine, self.request, vocab)
         masks = self.format.masks(self.request, vocab)
         state: Position = masks.start()
         for text, is_input in self._written():

@@ -12,7 +12,9 @@ import pytest
 from dragoman.chat import Message
 from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.errors import OutputError
-from tests.dialects import FORMATS, Reading, profile, reader_program
+from dragoman.format import ChatFormat
+from tests import learned_templates
+from tests.dialects import FORMATS, Reading, openai_tools, profile, reader_program
 
 _TYPES = {
     "obj": {"type": "object"},
@@ -173,3 +175,15 @@ def test_a_cut_inside_a_string_that_holds_a_closer_keeps_the_text(name: str) -> 
 def test_strict_reading_still_refuses_a_call_that_leaves_its_format() -> None:
     with pytest.raises(OutputError):
         read("tagged", "<tool>\n<fn=file>\nno argument\n</fn>\n</tool>", strict=True)
+
+
+def test_an_answer_that_holds_a_closer_again_is_a_problem() -> None:
+    """Here the template writes nothing between the two closers, so nothing tells that the value goes on."""
+    fmt = ChatFormat.from_template(learned_templates.TYPED_TAGS)
+    turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=openai_tools(_TOOLS))
+    for byte in b'<kul n="next"><a k="text" t="string">a</a></kul> b</a></kul>':
+        turn.feed(bytes([byte]))
+    turn.finish()
+    assert arguments(turn.message) == [("next", {"text": "a"})]
+    assert turn.message.content == " b</a></kul>"
+    assert [problem.code for problem in turn.message.problems] == ["stray_closer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import call_shape, openers, wire_id
+from dragoman.dialect.shape import call_shape, delimiter_after, openers, wire_id
 from dragoman.dialect.tolerances import further_stops
 from dragoman.grammar.json import json_text
 from dragoman.template.profile import Marker, Profile, ReasoningMode, Slot
@@ -82,3 +82,15 @@ def ids_after_name(profile: Profile) -> bool:
         return True
     found = [piece for piece in tools.call if piece in (Slot.NAME, Slot.ID)]
     return found[-1:] == [Slot.ID] and Slot.NAME in found
+
+
+def call_constants(profile: Profile) -> frozenset[str]:
+    """The keys of fixed fields in the object of a call."""
+    shape = None if profile.tools is None else profile.tools.object
+    return frozenset() if shape is None else frozenset(path[-1] for path, _ in shape.constants)
+
+
+def value_closer(profile: Profile) -> str:
+    """The text behind a tagged value; empty where none is written."""
+    pieces = () if profile.tools is None else profile.tools.argument
+    return delimiter_after(pieces, pieces.index(Slot.VALUE)).text if Slot.VALUE in pieces else ""

@@ -104,7 +104,7 @@ class TaggedReader:
 
     def _reads_containers(self) -> bool:
         """True: values are text between markers, so one that is JSON may hold its closer."""
-        return Slot.VALUE in self.pieces and self.profile.syntax is self.profile.nested is None and not self.literal
+        return Slot.VALUE in self.pieces and not (self.profile.syntax or self.profile.nested or self.literal)
 
     def _recover(self, number: str, rule: str) -> None:
         """Where a value that began as an object or array and is none goes on: as text up to its closer."""
