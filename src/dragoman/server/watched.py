@@ -77,7 +77,7 @@ class WatchedEngine:
         self._running.add(guard)
         self._observer.began(context, began)
         ending: Ending = "cancelled"
-        prompt_tokens, written, first = len(request.prompt_ids), 0, True
+        prompt_tokens, written, first = 0, 0, True  # what failed before its first piece has cost nothing
         try:
             while True:
                 try:
@@ -86,7 +86,7 @@ class WatchedEngine:
                     return
                 last, now = now, loop.time()
                 self._observer.piece(chunk, now, last, first=first)
-                first = False
+                prompt_tokens, first = prompt_tokens or len(request.prompt_ids), False
                 written += len(chunk.token_ids) or bool(chunk.text)
                 if chunk.finish is not None:
                     ending = chunk.finish
