@@ -8,18 +8,30 @@ from typing import Any
 
 from dragoman.errors import TemplateError, UsageError
 from dragoman.format import ChatFormat
+from dragoman.limits import DEFAULT, Limits
 from dragoman.vocab import Vocabulary
 
 
 def format_of_template(
-    text: str, *, bos: str | None = None, eos: str | None = None, vocab: Vocabulary | None = None
+    text: str,
+    *,
+    bos: str | None = None,
+    eos: str | None = None,
+    vocab: Vocabulary | None = None,
+    limits: Limits = DEFAULT,
 ) -> ChatFormat:
-    """From Jinja text. Raises: TemplateError."""
-    return ChatFormat.from_template(text, bos_token=bos or "", eos_token=eos or "", vocab=vocab)
+    """From Jinja text. Raises: TemplateError, LimitError."""
+    return ChatFormat.from_template(text, bos_token=bos or "", eos_token=eos or "", vocab=vocab, limits=limits)
 
 
 def format_of_config(
-    text: str, name: str, *, bos: str | None = None, eos: str | None = None, vocab: Vocabulary | None = None
+    text: str,
+    name: str,
+    *,
+    bos: str | None = None,
+    eos: str | None = None,
+    vocab: Vocabulary | None = None,
+    limits: Limits = DEFAULT,
 ) -> ChatFormat:
     """From the text of a tokenizer_config.json; bos, eos: in place of its own. Raises: UsageError, TemplateError."""
     config = json_object(text, name)
@@ -36,6 +48,7 @@ def format_of_config(
         bos_token=_token(config.get("bos_token")) if bos is None else bos,
         eos_token=_token(config.get("eos_token")) if eos is None else eos,
         vocab=vocab,
+        limits=limits,
     )
 
 
