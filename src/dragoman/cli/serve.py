@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import socket
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,12 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine(parser)
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
     parser.add_argument("--port", type=int, default=8000, help="0 takes any free one (default 8000)")
+    parser.add_argument(
+        "--no-inspector",
+        dest="inspector",
+        action="store_false",
+        help="no page at / that shows prompts, templates and turns step by step",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
+        from dragoman.inspector.routes import inspector_routes
         from dragoman.server.app import create_app
     except ImportError as error:
         raise UsageError(f"serving needs {error.name}: pip install 'dragoman[local,server]'") from error
@@ -43,6 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
     with listener:
         opened = open_engine(arguments)
         app = create_app(opened.format, opened.engine, model=opened.model, settings=opened.settings)
+        if arguments.inspector:
+            page = inspector_routes(
+                opened.format, opened.engine, model=opened.model, settings=opened.settings, clock=time.time
+            )
+            app.router.routes.extend(page)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_S, lifespan="on")
         with suppress(KeyboardInterrupt):  # how people end a server, told once more when it has shut down
             asyncio.run(_serve(uvicorn.Server(config), listener, opened, arguments))
@@ -80,4 +93,5 @@ def _tell(listener: socket.socket, opened: Opened, arguments: argparse.Namespace
     if arguments.json:
         print_json_line({"url": url, "model": opened.model})
         return
-    print(f"{opened.model} on {url}/v1 (Ctrl-C ends it). Try:\n\n{_WEATHER.format(url=url)}\n", flush=True)
+    page = f", its inspector on {url}/" if arguments.inspector else ""
+    print(f"{opened.model} on {url}/v1{page} (Ctrl-C ends it). Try:\n\n{_WEATHER.format(url=url)}\n", flush=True)
