@@ -78,9 +78,8 @@ class Metrics:
     def describe(self, fmt: ChatFormat, model: str) -> None:
         """What is served, and what its template's proof says."""
         self.info.labels(model, fmt.template_hash).set(1)
-        for name, state in fmt.proof.to_dict().items():
-            if isinstance(state, str):
-                self.proof.labels(name, state).set(1)
+        for name, status in fmt.proof.items():
+            self.proof.labels(name, status.value).set(1)
 
     def exposition(self) -> bytes:
         """The numbers in Prometheus' text format."""

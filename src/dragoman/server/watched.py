@@ -141,6 +141,11 @@ class _Guard:
                 self._cancelled = True
                 self._task.cancel()
 
+    def _own_error(self) -> DragomanError | None:
+        """The error for which the task was cancelled, if it was cancelled here."""
+        error, self._cancelled = self._error if self._cancelled else None, False
+        return error
+
     async def next(self, pieces: AsyncIterator[Chunk]) -> Chunk:
         if self._error is not None:
             raise self._error
@@ -148,13 +153,16 @@ class _Guard:
         try:
             return await pieces.__anext__()
         except asyncio.CancelledError:
-            if not self._cancelled or self._error is None:
-                raise
-            self._cancelled = False
+            error = self._own_error()
             # Where somebody else cancelled the task too, his word counts. (Python 3.10 cannot tell.)
-            uncancel = getattr(task, "uncancel", None)
-            if uncancel is not None and uncancel() > 0:
+            if error is None or _also_cancelled(task):
                 raise
-            raise self._error from None
+            raise error from None
         finally:
             self._task = None
+
+
+def _also_cancelled(task: asyncio.Task[object] | None) -> bool:
+    """Takes back the one cancellation that was ours; True: there was another."""
+    uncancel = getattr(task, "uncancel", None)
+    return uncancel is not None and uncancel() > 0
