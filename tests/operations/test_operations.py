@@ -90,7 +90,7 @@ def test_requests_tokens_and_ends_are_counted() -> None:
     assert server.number("dragoman_generations_running") == 0
     assert server.number("dragoman_places_taken") == 0
     assert server.number("dragoman_requests_in_flight") == 1  # the one that asks
-    assert server.number('dragoman_proof{ability="content",state="proven"}') == 1
+    assert server.number('dragoman_proof{property="content",state="proven"}') == 1
     assert server.number(f'dragoman_info{{model="m",template="{chat_format().template_hash}"}}') == 1
 
 
