@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 from typing import TypeAlias
 
@@ -67,6 +67,11 @@ def room(items_max: int | None, level: int) -> int | None:
     return None if items_max is None else items_max >> level // 2
 
 
+def text_room(string_max: int | None, level: int) -> int | None:
+    """Characters of a string at ``level`` of nesting: all up to the items of one list, then half as many every two."""
+    return None if string_max is None else max(string_max >> max(level - 2, 0) // 2, min(string_max, 8))
+
+
 def last_level(items_max: int | None) -> int:
     """The level from which on there is no :func:`room`; 0 where levels are not told apart."""
     return 0 if items_max is None else 2 * items_max.bit_length()
@@ -74,7 +79,7 @@ def last_level(items_max: int | None) -> int:
 
 def json_name(prefix: str, kind: str, level: int) -> str:
     """The rule for any JSON of a kind at a level of nesting."""
-    return f"{prefix}.{level}.{kind}" if level and kind in ("value", *NESTED) else f"{prefix}.{kind}"
+    return f"{prefix}.{level}.{kind}" if level and kind in ("value", "string", *NESTED) else f"{prefix}.{kind}"
 
 
 def json_rules(
@@ -91,8 +96,9 @@ def json_rules(
     last = last_level(style.items_max)
     for level in range(last + 1):
         value = Ref(json_name(prefix, "value", min(level + 1, last)))
-        member = seq(Ref(f"{prefix}.string"), layout.pad, lit(":"), layout.colon, value, layout.pad)
+        member = seq(Ref(json_name(prefix, "string", level)), layout.pad, lit(":"), layout.colon, value, layout.pad)
         most = room(style.items_max, level)
+        text = replace(style, string_max=text_room(style.string_max, level))
         scalars = ("string", "number", "literal")
         rules |= {
             json_name(prefix, "value", level): Choice(
@@ -101,13 +107,13 @@ def json_rules(
                     for kind in (scalars if most == 0 else ("object", "array", *scalars))
                 )
             ),
+            json_name(prefix, "string", level): json_string(text),
             json_name(prefix, "object", level): seq(lit("{"), layout.pad, _listed(member, layout, "}", most)),
             json_name(prefix, "array", level): seq(
                 lit("["), layout.pad, _listed(seq(value, layout.pad), layout, "]", most)
             ),
         }
     return rules | {
-        f"{prefix}.string": json_string(style),
         f"{prefix}.number": json_number(style),
         f"{prefix}.literal": Choice((lit("true"), lit("false"), lit("null"))),
         f"{prefix}.ws": json_whitespace(style.whitespace),

@@ -285,7 +285,7 @@ class _Object:
         """A key that is none of the declared ones; the same names give the same rules."""
         if not self.names:
             return self.rules.any("string")
-        key = ("none of", tuple(sorted(self.names)))
+        key = ("none of", tuple(sorted(self.names)), self.rules.style.string_max)
         if key not in self.rules.shared:
             self.rules.shared[key] = self.rules.rule(none_of(self.names, self.rules.style, self.rules.rule))
         return self.rules.shared[key]

@@ -18,10 +18,11 @@ class SchemaOptions:
     any order, not in the declared one. string_max: characters of a string without ``maxLength``. items_max:
     items of an array without ``maxItems`` and further members of an object without ``maxProperties``, never fewer than
     the schema asks for; half as many every two levels of nesting, and where none are left, only what is required: no
-    optional members, no nesting where a plain value will do. That bounds recursion too. number_digits, fraction_digits:
-    digits before and after the point where no bound says otherwise. banned: texts that no string value or key may hold
-    as written (in constants they are escaped). escapes: whether ``\\uXXXX`` may be written for
-    printable characters; without it, and in strings with a pattern or format, a string has one spelling.
+    optional members, no nesting where a plain value will do. So recursion ends too. With it ``string_max`` is halved
+    every two levels beyond the items of one list. number_digits, fraction_digits: digits before and after the point
+    where no bound says otherwise. banned: texts that no string value or key may hold as written (in constants they are
+    escaped). escapes: whether ``\\uXXXX`` may be written for printable characters; without it, and in strings with a
+    pattern or format, a string has one spelling.
     remotes: documents that references may lead to, by URI. lenient: keywords that cannot be enforced are left out, with
     a warning for the caller, instead of refused.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dragoman.errors import LimitError
@@ -18,6 +18,7 @@ from dragoman.grammar.json import (
     json_text,
     last_level,
     room,
+    text_room,
 )
 from dragoman.grammar.nodes import NOTHING, Literal, Node, Ref, alt
 from dragoman.grammar.schema.atoms import Goal
@@ -59,7 +60,9 @@ class Rules:
 
     @property
     def style(self) -> JsonStyle:
-        return self.options.style
+        """The spelling of strings in the place of the goal that is being compiled."""
+        style = self.options.style
+        return replace(style, string_max=text_room(style.string_max, self.level)) if self.level else style
 
     @property
     def layout(self) -> Layout:
