@@ -27,7 +27,8 @@ async def run_steps(
     """What is asked, then a step for each piece that the engine gives, then the end. Closing it stops the engine.
 
     The first item is {"prompt": as of ``prompt_shown``, "enforced": how, "unwatched": why no mask is known}; a step is
-    one of :mod:`dragoman.inspector.watch` with "tokens": as of :meth:`_Masks.step`. Raises EngineError.
+    one of :mod:`dragoman.inspector.watch` with "tokens": as of :meth:`_Masks.step`; the last one says "unwatched" too.
+    Raises EngineError.
     """
     masks = _Masks(turn)
     yield {"prompt": prompt_shown(turn), "enforced": _enforced(generation), "unwatched": masks.why}
@@ -40,7 +41,7 @@ async def run_steps(
             if chunk.text or tokens:
                 yield {**fed(turn, chunk.text, chunk.text), "tokens": tokens}
             reason = chunk.finish or reason
-    yield finished(turn, reason)
+    yield {**finished(turn, reason), "unwatched": masks.why}
 
 
 async def _closable(engine: Engine, generation: Generation) -> AsyncGenerator[Chunk, None]:
@@ -88,13 +89,11 @@ class _Masks:
         "probability", "likeliest": [{"text", "probability", "allowed"}]}; null for what is not known.
         """
         scores = chunk.logprobs
-        ids: list[int | None] = list(chunk.token_ids)
-        if not ids:
-            ids = [score.token_id for score in scores]
-        if not ids and chunk.text and self._vocab is not None:
+        ids: list[int | None] = list(chunk.token_ids) or [score.token_id for score in scores]
+        if (not ids or None in ids) and chunk.text and self._vocab is not None:
             ids = list(self._vocab.encode(chunk.text))  # the engine does not tell; the usual way to write the text
-        padded = [*scores, *[None] * (len(ids) - len(scores))] if len(scores) <= len(ids) else [None] * len(ids)
-        return [self._token(token, score) for token, score in zip(ids, padded, strict=True)]
+        matched = scores if len(scores) == len(ids) else [None] * len(ids)
+        return [self._token(token, score) for token, score in zip(ids, matched, strict=True)]
 
     def _token(self, token: int | None, score: TokenLogprob | None) -> dict[str, Any]:
         count = self._fill()

@@ -66,6 +66,7 @@ function came(line) {
     const how = line.enforced ? `the grammar is enforced as ${line.enforced}` : "nothing is enforced";
     return note(`${line.prompt.tokens?.length ?? "?"} tokens of prompt; ${how}${line.unwatched ? `; no masks: ${line.unwatched}` : ""}`);
   }
+  if (line.unwatched) note(`${$("run-note").textContent}; masks are not known to the end: ${line.unwatched}`);
   const follow = at >= steps.length - 1;
   steps.push(line);
   if (follow) go(steps.length - 1);
