@@ -27,7 +27,7 @@ class Opened:
     settings: ModelSettings
 
 
-def add_engine(parser: argparse.ArgumentParser, *, key: str = "--api-key") -> None:
+def add_engine(parser: argparse.ArgumentParser, *, key: str | None = "--api-key") -> None:
     """``key``: what the option for the upstream's key is also called."""
     parser.add_argument(
         "model",
