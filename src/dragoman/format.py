@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.masks import Masks, masks_for
 from dragoman.constraint.tokens import TurnTokens
 from dragoman.constraint.trie import TokenTrie
@@ -27,8 +28,11 @@ from dragoman.errors import TemplateError, UsageError
 from dragoman.grammar.compile import compile_reader
 from dragoman.grammar.lower import lower
 from dragoman.grammar.nodes import Grammar
+from dragoman.grammar.notation.rest import behind
 from dragoman.grammar.program import Program
 from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.integrations import borrowed
+from dragoman.integrations.borrowed import Borrowed
 from dragoman.limits import DEFAULT, Limits
 from dragoman.prompt import Prompter, Rendering
 from dragoman.proof import Proof, Status, prove
@@ -39,7 +43,9 @@ from dragoman.request import (
     checked_seed,
     checked_text,
     checked_vocab,
+    continued_field,
     dialect_request,
+    is_prefill,
 )
 from dragoman.template import catalogue
 from dragoman.template.adapt import normalise
@@ -291,7 +297,7 @@ class ChatFormat:
         if enable_thinking is not None:
             enable_thinking = checked_flag(enable_thinking, "enable_thinking")
         if prefill_assistant and add_generation_prompt and not continue_final_message:
-            continue_final_message = _is_prefill(checked)
+            continue_final_message = is_prefill(checked)
         variables, thinking = template_variables(
             known.template,
             known.profile,
@@ -326,7 +332,7 @@ class ChatFormat:
             variables=variables,
             now=now,
             add_generation_prompt=add_generation_prompt,
-            continued=_continued(continue_final_message, checked),
+            continued=continued_field(continue_final_message, checked),
             media_placeholder=media_placeholder,
         )
         prompt = prompter.prompt(rendering, request)
@@ -393,6 +399,18 @@ class ChatFormat:
             lambda: masks_for(self.writer(request, vocab), tokens, trie),
         )
 
+    def borrowed_masks(self, engine: str, request: DialectRequest, vocab: Vocabulary) -> Cursor:
+        """A cursor of another engine at the start of a turn; its vocabulary and grammar are made once."""
+        kind = borrowed.kind_of(engine)
+        tokens = TurnTokens.of(vocab, all_stops(self.profile))
+        known = (engine, vocab.hash, tokens.eos_ids)
+        made = self._keep(("vocabulary", *known), lambda: kind.vocabulary(tokens))
+
+        def start() -> Borrowed:
+            return kind.start(tokens, made, behind(self.writer(request, vocab), request.prefix.encode()))
+
+        return self._keep(("borrowed", *known, _key(request)), start).fork()
+
     def _keep(self, key: object, make: Callable[[], T]) -> T:
         with self._lock:
             if key in self._kept:
@@ -415,33 +433,3 @@ def _opens_known(profile: Profile, prefix: str) -> bool:
 def _key(request: DialectRequest) -> str:
     """Equal for requests with equal grammars."""
     return json.dumps(dataclasses.asdict(request), default=repr, sort_keys=False)
-
-
-def _is_prefill(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """True: the last message is one of the assistant that waits for its end. Raises: UsageError for two of them."""
-
-    def unfinished(message: Mapping[str, Any]) -> bool:
-        return message["role"] == "assistant" and "tool_calls" not in message
-
-    if not unfinished(messages[-1]):
-        return False
-    if len(messages) > 1 and unfinished(messages[-2]):
-        raise UsageError(
-            "two messages of the assistant at the end: which one should the model go on with? Join them",
-            param=f"messages[{len(messages) - 1}]",
-        )
-    return True
-
-
-def _continued(wanted: bool | str, messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """The field of the last message that the model goes on with."""
-    if not wanted:
-        return None
-    last = messages[-1]
-    if last["role"] != "assistant" or "tool_calls" in last:
-        raise UsageError(
-            "only a last message of the assistant without calls can be continued", param="continue_final_message"
-        )
-    if wanted is True:
-        return "reasoning_content" if last.get("reasoning_content") and not last.get("content") else "content"
-    return wanted

@@ -141,6 +141,36 @@ def _answer(response_format: Any, grammar: str | None) -> Answer | None:
     return JsonAnswer(schema)
 
 
+def is_prefill(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """True: the last message is one of the assistant that waits for its end. Raises: UsageError for two of them."""
+
+    def unfinished(message: Mapping[str, Any]) -> bool:
+        return message["role"] == "assistant" and "tool_calls" not in message
+
+    if not unfinished(messages[-1]):
+        return False
+    if len(messages) > 1 and unfinished(messages[-2]):
+        raise UsageError(
+            "two messages of the assistant at the end: which one should the model go on with? Join them",
+            param=f"messages[{len(messages) - 1}]",
+        )
+    return True
+
+
+def continued_field(wanted: bool | str, messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """The field of the last message that the model goes on with."""
+    if not wanted:
+        return None
+    last = messages[-1]
+    if last["role"] != "assistant" or "tool_calls" in last:
+        raise UsageError(
+            "only a last message of the assistant without calls can be continued", param="continue_final_message"
+        )
+    if wanted is True:
+        return "reasoning_content" if last.get("reasoning_content") and not last.get("content") else "content"
+    return wanted
+
+
 # -- single arguments --------------------------------------------------------------------------------------------------
 
 

@@ -86,7 +86,7 @@ class Constraint:
         None: one thread that all constraints share. What goes wrong is told by the :meth:`fill` that meets it.
         """
         here = self._history[-1]
-        return (executor or _background()).submit(self._make, here)
+        return (executor or background()).submit(self._make, here)
 
     def _make(self, here: Position | None) -> None:
         if here is not None:
@@ -181,7 +181,7 @@ _lock = threading.Lock()
 _thread: ThreadPoolExecutor | None = None
 
 
-def _background() -> Executor:
+def background() -> Executor:
     """The thread of :meth:`Constraint.prefetch`, started when it is first used."""
     global _thread
     with _lock:
