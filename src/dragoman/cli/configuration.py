@@ -96,7 +96,7 @@ class ServeSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="info: every request")
     log_messages: bool = Field(False, description="tell the texts of errors too, which may hold what users wrote")
 
-    def keys(self) -> tuple[str, ...]:
+    def all_keys(self) -> tuple[str, ...]:
         """All API keys. Raises UsageError for a file that cannot be read or holds none."""
         keys = [key.get_secret_value() for key in self.api_keys]
         if self.api_key_file is not None:
@@ -112,7 +112,7 @@ class ServeSettings(BaseModel):
 
     def operations(self) -> OperationsSettings:
         return OperationsSettings(
-            api_keys=self.keys(),
+            api_keys=self.all_keys(),
             admission=AdmissionSettings(
                 concurrency=self.concurrency,
                 queue=self.queue,
@@ -127,8 +127,8 @@ class ServeSettings(BaseModel):
     def arguments(self) -> argparse.Namespace:
         """What :func:`dragoman.cli.engines.open_engine` reads."""
         key = self.upstream_key
-        values = {**dict(self), "upstream_key": None if key is None else key.get_secret_value()}
-        return argparse.Namespace(**values)
+        values = {name: getattr(self, name) for name in ServeSettings.model_fields}
+        return argparse.Namespace(**{**values, "upstream_key": None if key is None else key.get_secret_value()})
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -140,13 +140,13 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         default = field.get_default()
         shown = "" if default in (None, (), False) else f" (default {default})"
         text = f"{field.description}{shown}".replace("%", "%%")
+        absent: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS}  # what is not given is not in the result
         if name in _SEVERAL:
-            parser.add_argument(_SEVERAL[name], action="append", dest=name, metavar="TEXT", help=f"{text}; repeatable")
+            parser.add_argument(_SEVERAL[name], action="append", metavar="TEXT", help=f"{text}; repeatable", **absent)
         elif isinstance(default, bool):
-            parser.add_argument(_option(name), action=argparse.BooleanOptionalAction, help=text)
+            parser.add_argument(_option(name), action=argparse.BooleanOptionalAction, help=text, **absent)
         else:
-            parser.add_argument(_option(name), metavar="VALUE", help=text)
-    parser.set_defaults(**dict.fromkeys(ServeSettings.model_fields, argparse.SUPPRESS))
+            parser.add_argument(_option(name), metavar="VALUE", help=text, **absent)
 
 
 def read_settings(arguments: argparse.Namespace, environment: Mapping[str, str] | None = None) -> ServeSettings:
@@ -203,8 +203,7 @@ def _from_environment(environ: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _from_command_line(arguments: argparse.Namespace) -> Mapping[str, Any]:
-    given = {name: value for name, value in vars(arguments).items() if value is not argparse.SUPPRESS}
-    return {name: value for name, value in given.items() if name in ServeSettings.model_fields}
+    return {name: value for name, value in vars(arguments).items() if name in ServeSettings.model_fields}
 
 
 def _unknown(written: str, name: str, spell: Callable[[str], str]) -> UsageError:

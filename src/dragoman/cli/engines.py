@@ -7,6 +7,7 @@ import asyncio
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dragoman.cli.output import say
 from dragoman.cli.sources import format_of
@@ -27,61 +28,55 @@ class Opened:
     settings: ModelSettings
 
 
-def add_engine(parser: argparse.ArgumentParser, *, key: str | None = "--api-key") -> None:
-    """``key``: what the option for the upstream's key is also called."""
-    parser.add_argument(
+def add_engine(parser: argparse.ArgumentParser, *, key: str | None = "--api-key", defaults: bool = True) -> None:
+    """key: what the option for the upstream's key is also called.  defaults: what is not given has a value too."""
+
+    def add(*names: str, **options: Any) -> None:
+        parser.add_argument(*names, **options, **({} if defaults else {"default": argparse.SUPPRESS}))
+
+    add(
         "model",
         nargs="?",
         metavar="MODEL",
         help="a .gguf file, or a model folder for transformers (default: the embedded model)",
     )
-    parser.add_argument(
-        "--upstream", metavar="URL", help="a llama-server, vLLM, SGLang or completions server that is already running"
-    )
-    parser.add_argument(
-        "--engine", choices=KINDS, help="what the upstream is, where it should not be found out by asking it"
-    )
-    parser.add_argument("--upstream-model", metavar="NAME", help="which of the upstream's models (default: its first)")
+    add("--upstream", metavar="URL", help="a llama-server, vLLM, SGLang or completions server that is already running")
+    add("--engine", choices=KINDS, help="what the upstream is, where it should not be found out by asking it")
+    add("--upstream-model", metavar="NAME", help="which of the upstream's models (default: its first)")
     names = ["--upstream-key"] + ([key] if key else [])
-    parser.add_argument(*names, dest="upstream_key", metavar="KEY", help="the key that the upstream asks for")
-    parser.add_argument(
+    add(*names, dest="upstream_key", metavar="KEY", help="the key that the upstream asks for")
+    add(
         "--text-prompts",
         action="store_true",
         help="send the upstream text in place of token ids; a message can then forge control tokens",
     )
-    parser.add_argument("--template", metavar="TEMPLATE", help="another chat template than the model's own")
-    parser.add_argument(
+    add("--template", metavar="TEMPLATE", help="another chat template than the model's own")
+    add(
         "--chat-template",
         metavar="NAME",
         help=f"a built-in format in place of the model's template: {', '.join(NAMES)}",
     )
-    parser.add_argument(
-        "--no-jinja", action="store_true", help="do not use the model's template: --chat-template, or else chatml"
-    )
-    parser.add_argument(
-        "--chat-template-kwargs", metavar="JSON", help="variables of the template for requests that do not set them"
-    )
-    parser.add_argument(
+    add("--no-jinja", action="store_true", help="do not use the model's template: --chat-template, or else chatml")
+    add("--chat-template-kwargs", metavar="JSON", help="variables of the template for requests that do not set them")
+    add(
         "--no-prefill-assistant",
         dest="prefill_assistant",
         action="store_false",
         help="answer a last message of the assistant, in place of going on with it",
     )
-    parser.add_argument(
-        "--media-placeholder", metavar="TEXT", help="what stands for a picture or sound where the template has no word"
-    )
-    parser.add_argument(
+    add("--media-placeholder", metavar="TEXT", help="what stands for a picture or sound where the template has no word")
+    add(
         "--vocab",
         metavar="PATH",
         help="tokenizer.json, .gguf or folder of the upstream's model; a folder gives its template too",
     )
-    parser.add_argument(
+    add(
         "--context",
         type=int,
         metavar="TOKENS",
         help="context of the embedded engine (default 4096), or of an upstream that does not tell its own",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the embedded engine (default 1)")
+    add("--threads", type=int, metavar="N", help="threads of the embedded engine (default 1)")
 
 
 def open_engine(arguments: argparse.Namespace) -> Opened:

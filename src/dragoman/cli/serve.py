@@ -33,7 +33,7 @@ _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/js
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_engine(parser, key=None)
+    add_engine(parser, key=None, defaults=False)
     try:
         from dragoman.cli.configuration import add_settings
     except ImportError:  # said when it is run; --help of the other verbs must work without the server
