@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import socket
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dragoman.cli.engines import Opened, add_engine, open_engine
-from dragoman.cli.output import print_json_line, say
+from dragoman.cli.output import print_json_line
 from dragoman.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.cli.configuration import ServeSettings
     from dragoman.server.operations import Operations
 
+LOG = logging.getLogger("dragoman.server")
 SUMMARY = "serve a model over HTTP, for any OpenAI client"
 _SHUTDOWN_S = 3  # what has been told its end has so long to say it
 _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{"stream": true, \
@@ -126,7 +128,8 @@ def _server(app: ASGIApp, operations: Operations, drain_seconds: float) -> uvico
 
         async def _end(self) -> None:
             if operations.busy:
-                say(f"Ending; {operations.busy} answers have {drain_seconds:g} s to finish (Ctrl-C: now)")
+                known = {"answers": operations.busy, "seconds": drain_seconds}
+                LOG.warning("ending when open answers are done; a second signal ends it now", extra={"known": known})
             await operations.drained(drain_seconds)
             self.should_exit = True
 
