@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 SPACE = "\u2581"
 
@@ -15,7 +16,7 @@ def joined_by_score(text: str, scores: Mapping[str, float]) -> list[str]:
     """Characters, of which the two neighbours are joined that make the piece of the highest score, leftmost first."""
     parts = list(text)
     while True:
-        joins = [(-scores[a + b], at) for at, (a, b) in enumerate(zip(parts, parts[1:])) if a + b in scores]  # noqa: B905
+        joins = [(-scores[a + b], at) for at, (a, b) in enumerate(pairwise(parts)) if a + b in scores]
         if not joins:
             return parts
         at = min(joins)[1]

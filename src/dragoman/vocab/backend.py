@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+# Two characters that Unicode will never have: what is written so is left out like any other unknown character.
+_UNKNOWN = "\U0010fffe\U0010ffff"
+
+
 @dataclass(frozen=True, slots=True)
 class Base:
     """A tokenizer in which no ordinary text leads to a control token. ids: its id -> the real one; None: left out.
@@ -38,10 +42,9 @@ def base_tokenizer(plan: Blueprint, markers: frozenset[str]) -> Base:
     unk = None if plan.unk_id is None else plan.pieces[plan.unk_id]
     if unk is None and plan.unk_id is not None and plan.drops_unknown:
         # A control token: what becomes it is left out, so that no input can write it.
-        unk = next(token.content for token in plan.added if token.id == plan.unk_id)
-        if unk not in real:
-            names.append(unk)
-            ids.append(None)
+        unk = _UNKNOWN
+        names.append(unk)
+        ids.append(None)
     settings: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
