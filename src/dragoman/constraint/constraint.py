@@ -36,6 +36,11 @@ class Constraint:
         return self._masks.trie.words
 
     @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end the turn, where it may end."""
+        return self._masks.eos_ids
+
+    @property
     def state(self) -> Position | None:
         """Where the writer stands, None after the end of the turn."""
         return self._history[-1]

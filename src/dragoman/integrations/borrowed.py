@@ -80,6 +80,10 @@ class Borrowed(ABC):
         return (self.tokens.size + 31) // 32
 
     @property
+    def ends(self) -> tuple[int, ...]:
+        return self.tokens.eos_ids
+
+    @property
     def accepted(self) -> int:
         return self._accepted + self._ended
 
