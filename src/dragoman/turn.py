@@ -123,7 +123,7 @@ class Turn:
         self.generation_prompt = generation_prompt
         self.grammar = TurnGrammar(fmt, request)
         controls = frozenset(fmt.profile.literals) if fmt.vocab is None else fmt.vocab.controls
-        self.stops: tuple[str, ...] = facts.stops(fmt.profile)
+        self.stops: tuple[str, ...] = facts.stops(fmt.profile, request)
         self.preserved_tokens: tuple[str, ...] = facts.preserved_tokens(fmt.profile, controls)
         self.thinking_tags: tuple[str, str] | None = facts.thinking_tags(fmt.profile, request)
         self._echo = echo

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.cli.output import say
 from dragoman.cli.sources import format_of
-from dragoman.dialect.facts import preserved_tokens, stops
+from dragoman.dialect.facts import all_stops, preserved_tokens
 from dragoman.engine import Engine, ModelSettings
 from dragoman.engines.recognise import KINDS, Upstream, recognise
 from dragoman.errors import UsageError
@@ -196,7 +196,7 @@ def _vocabulary(place: Path | None, found: Upstream) -> Vocabulary | None:
 
 def _warn_of_hidden(fmt: ChatFormat) -> None:
     controls = frozenset(fmt.profile.literals) if fmt.vocab is None else frozenset(fmt.vocab.controls)
-    hidden = sorted({*preserved_tokens(fmt.profile, controls)} - {*stops(fmt.profile)})
+    hidden = sorted({*preserved_tokens(fmt.profile, controls)} - {*all_stops(fmt.profile)})
     if hidden:
         say(f"Where it hides control tokens ({', '.join(hidden)}), what they mark cannot be told from the answer")
 

@@ -287,8 +287,8 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
             for delta in repeats.push(stop.push(deltas)):
                 yield tally.said(delta)
             reason = chunk.finish or reason
-            if stop.found is not None:
-                reason = "stop"
+            if stop.found is not None or (turn.ended and chunk.finish is None):
+                reason = "stop"  # an end of turn that no engine could know: another text may begin with it too
                 break
     for delta in [*repeats.push([*stop.push(turn.finish(reason)), *stop.rest()]), *repeats.rest()]:
         yield tally.said(delta)

@@ -13,6 +13,8 @@ class Reading(Protocol):
     def feed(self, chunk: str) -> list[Delta]: ...
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]: ...
     @property
+    def ended(self) -> bool: ...
+    @property
     def message(self) -> Message: ...
     @property
     def finish_reason(self) -> Literal["stop", "length", "tool_calls"]: ...
@@ -30,6 +32,11 @@ class RawReading:
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
         self._reason = reason
         return []
+
+    @property
+    def ended(self) -> bool:
+        """Raw text has no end of its own."""
+        return False
 
     @property
     def message(self) -> Message:
