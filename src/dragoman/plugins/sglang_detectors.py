@@ -292,6 +292,7 @@ class _Split:
         turn.feed("")  # from here on the reader reads text
         self._reader = turn.reader
         self._closer = (thinking_tags(turn.format.profile, turn.request) or ("", ""))[1].encode()
+        self._layout = turn.format.profile.reasoning.close.after  # of the closer, as far as it is still to come
         self._inside = "reasoning" in self._reader.path
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = b""
@@ -300,7 +301,7 @@ class _Split:
     def feed(self, text: str) -> tuple[str, str]:
         """(reasoning, text behind it) that this piece settles."""
         if self.over:
-            return "", text
+            return "", self._without_layout(text)
         data = text.encode("utf-8", "replace")
         self._text += data
         return self._take(self._reader.feed(data))
@@ -334,11 +335,23 @@ class _Split:
         bare = rest.lstrip()
         if self._closer and bare.startswith(self._closer):
             rest = bare[len(self._closer) :]
-        return self._rest(len(self._text) - len(rest))
+        else:
+            self._layout = ""
+        self.over = True
+        return self._without_layout(rest.decode("utf-8", "replace"))
 
     def _rest(self, position: int) -> str:
-        self.over = True
+        self.over, self._layout = True, ""
         return self._text[position:].decode("utf-8", "replace")
+
+    def _without_layout(self, text: str) -> str:
+        """``text`` without what the template writes behind its closer; a model may leave it out."""
+        size = 0
+        while self._layout and size < len(text) and text[size] == self._layout[0]:
+            size, self._layout = size + 1, self._layout[1:]
+        if size < len(text):
+            self._layout = ""
+        return text[size:]
 
 
 def behind_reasoning(fmt: ChatFormat) -> str:

@@ -48,12 +48,14 @@ def _tools(tools: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
     try:
         from vllm.tool_parsers.utils import get_function_tools
     except ImportError:  # versions before namespaces and custom tools
-        shown = [tool for tool in tools if getattr(tool, "type", None) == "function"]
+        shown = list(tools)
     else:
         shown = get_function_tools(tools)
     found = [tool if isinstance(tool, Mapping) else tool.model_dump(mode="json", exclude_none=True) for tool in shown]
     return tuple(
-        tool if "function" in tool else {"type": "function", "function": {**tool, "type": None}} for tool in found
+        tool if "function" in tool else {"type": "function", "function": tool}
+        for tool in found
+        if tool.get("type") == "function"
     )
 
 
