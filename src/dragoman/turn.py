@@ -168,12 +168,12 @@ class Turn:
         else:
             items = self._tokens(chunk, reader)
         for item in items:
-            if reader.ended and not self._late and item != b"":
-                self._late = True
-                self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
             events = reader.feed(item)
             if events:
                 deltas += _merged(self._builder.push_all(events))
+            if reader.unread and not self._late:
+                self._late = True
+                self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
         return deltas
 
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:

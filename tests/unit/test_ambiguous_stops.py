@@ -55,3 +55,15 @@ def test_an_engine_is_given_stops_only_behind_which_nothing_comes() -> None:
     assert "<|sep|>" in turn().stops
     plain = read("Done.<|sep|>", bytewise=True)
     assert plain.ended
+
+
+@pytest.mark.parametrize("behind", ["\n", " more", "<|sep|>"])
+@pytest.mark.parametrize("tools", [None, TOOLS])
+def test_output_behind_the_end_is_noted_however_it_is_cut(behind: str, tools: Any) -> None:
+    found = []
+    for bytewise in (False, True):
+        reading = read(f"Done.<|sep|>x{behind}", bytewise=bytewise, tools=tools)
+        reading.finish()
+        found.append(reading.message)
+    assert found[0] == found[1]
+    assert [problem.code for problem in found[0].problems] == ["after_end"]

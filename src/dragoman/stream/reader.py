@@ -37,7 +37,8 @@ class Reader:
     """Events of one output, from well-formed UTF-8 and control tokens.
 
     position: bytes of output read so far; what the prompt wrote counts from below zero. ended: the stop was read.
-    ``prefix`` is what the prompt already wrote of the turn; its regions open, its text is delivered with ``echo`` only.
+    unread: there was output behind it. ``prefix`` is what the prompt already wrote of the turn; its regions open, its
+    text is delivered with ``echo`` only.
     """
 
     def __init__(
@@ -50,11 +51,12 @@ class Reader:
         self._last_recovery: tuple[int, str] | None = None
         self._run = Run(program, position=-sum(len(_text(item)) for item in prefix))
         self.ended = False
+        self.unread = False  # there was output behind the stop
         self._complete = False  # the grammar itself read the stop
         self._opening: list[Event] = []
         for item in prefix:
             self._opening += self.feed(item)
-        self.ended = self._complete = False
+        self.ended = self._complete = self.unread = False
         self._strict = strict
 
     @property
@@ -85,6 +87,7 @@ class Reader:
         """Read one piece; what has settled. After the stop nothing is read."""
         out: list[Event] = []
         if self.ended:
+            self.unread = self.unread or item != b""
             return out
         rest = self._consume(item)
         self._settle(out)
@@ -96,6 +99,8 @@ class Reader:
                 break
             rest = self._consume(queue.pop(0))
             self._settle(out)
+        if self.ended:
+            self.unread = bool(rest or queue)
         return out
 
     def _consume(self, item: Item) -> Item | None:
