@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,6 +114,18 @@ def model_file(small: Small, *, unigram: bool = False, prefix: bool = True, trim
     return pieces + field(2, trainer) + field(3, normalizer) + field(9, b"a field that nobody knows")
 
 
+def read_pieces(data: bytes) -> list[tuple[str, float, int]]:
+    """The pieces of a tokenizer.model whose fields are in the usual order and sizes."""
+    found, at = [], 0
+    while data[at] == 0x0A:
+        end = at + 2 + data[at + 1]
+        size = data[at + 3]
+        text, rest = data[at + 4 : at + 4 + size], data[at + 4 + size : end]
+        found.append((text.decode(), struct.unpack("<f", rest[1:5])[0], rest[6] if len(rest) > 6 else NORMAL))
+        at = end
+    return found
+
+
 def gguf_file(small: Small, *, unigram: bool = False, prefix: bool = True, more: Sequence[Any] = ()) -> bytes:
     """As a GGUF file."""
     texts, scores, kinds = zip(*small.pieces, strict=True)
@@ -124,10 +137,36 @@ def gguf_file(small: Small, *, unigram: bool = False, prefix: bool = True, more:
             ("tokenizer.ggml.token_type", 9, (5, kinds)),
             ("tokenizer.ggml.bos_token_id", 4, 1),
             ("tokenizer.ggml.eos_token_id", 4, 2),
+            ("tokenizer.ggml.unknown_token_id", 4, 0),
             ("tokenizer.ggml.add_space_prefix", 7, prefix),
             *more,
         ]
     )
+
+
+def tiny_model(small: Small, **how: Any) -> bytes:
+    """A GGUF file that engines load: one layer of a Llama without a thought in it, and the pieces as its vocabulary."""
+    width, wide = 32, 32
+    shapes = {
+        "token_embd.weight": (width, len(small.pieces)),
+        "output_norm.weight": (width,),
+        **{f"blk.0.{name}_norm.weight": (width,) for name in ("attn", "ffn")},
+        **{f"blk.0.attn_{name}.weight": (width, width) for name in ("q", "k", "v", "output")},
+        **{f"blk.0.ffn_{name}.weight": (width, wide) for name in ("gate", "up", "down")},
+    }
+    numbers = {"context_length": 4096, "embedding_length": width, "block_count": 1, "feed_forward_length": wide}
+    numbers |= {"attention.head_count": 1, "rope.dimension_count": width}
+    pairs: list[tuple[str, int, Any]] = [("general.architecture", 8, "llama")]
+    pairs += [(f"llama.{name}", 4, number) for name, number in numbers.items()]
+    pairs.append(("llama.attention.layer_norm_rms_epsilon", 6, 1e-5))
+    head = gguf_file(small, more=pairs, **how)
+    infos, at = b"", 0
+    for name, shape in shapes.items():
+        infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(shape))
+        infos += struct.pack(f"<{len(shape)}QIQ", *shape, 0, at)
+        at += math.prod(shape) * 4  # a multiple of the 32 bytes that tensors are aligned to
+    head = head[:8] + struct.pack("<Q", len(shapes)) + head[16:] + infos
+    return head + bytes(-len(head) % 32 + at)
 
 
 WORDS = [bytes([byte]) for byte in range(256)] + [

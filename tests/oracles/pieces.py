@@ -1,4 +1,4 @@
-"""SentencePiece's two ways to cut text, written as their definitions: slow and obvious."""
+"""SentencePiece's two ways to cut text and tiktoken's, written as their definitions: slow and obvious."""
 
 from __future__ import annotations
 
@@ -44,3 +44,16 @@ def with_bytes(parts: list[str], ids: Mapping[str, int]) -> list[int]:
     for part in parts:
         out += [ids[part]] if part in ids else [ids[f"<0x{byte:02X}>"] for byte in part.encode("utf-8")]
     return out
+
+
+def by_rank(word: bytes, ranks: Mapping[bytes, int]) -> list[int]:
+    """Bytes, of which the neighbours with the lowest rank are joined; a word that is known stays whole."""
+    if word in ranks:
+        return [ranks[word]]
+    parts = [word[at : at + 1] for at in range(len(word))]
+    while True:
+        joins = [(ranks[a + b], at) for at, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
+        if not joins:
+            return [ranks[part] for part in parts]
+        at = min(joins)[1]
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]

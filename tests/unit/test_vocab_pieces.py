@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tokenizers import Tokenizer
 
 from dragoman.errors import VocabularyError
 from dragoman.vocab import Metadata, Part, Vocabulary, parse_metadata
-from tests.oracles.pieces import joined_by_score, likeliest, spaced, with_bytes
+from tests.oracles.pieces import by_rank, joined_by_score, likeliest, spaced, with_bytes
 from tests.pieces import (
     CONTROL,
     USER_DEFINED,
@@ -259,24 +258,10 @@ def test_a_damaged_unigram_is_named(entry: Any) -> None:
 # Lists of byte strings
 
 
-def by_rank(word: bytes) -> list[int]:
-    """Bytes, of which the neighbours with the lowest rank are joined; a word that is known stays whole."""
-    ranks = {text: rank for rank, text in enumerate(WORDS)}
-    if word in ranks:
-        return [ranks[word]]
-    parts = [word[at : at + 1] for at in range(len(word))]
-    while True:
-        joins = [(ranks[a + b], at) for at, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
-        if not joins:
-            return [ranks[part] for part in parts]
-        at = min(joins)[1]
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["the", "in", "é", "ther", "at", "日本", "inner"]), max_size=3).map("".join))
 def test_words_are_joined_by_rank(word: str) -> None:
-    expected = by_rank(word.encode()) if word else []
+    expected = by_rank(word.encode(), {text: rank for rank, text in enumerate(WORDS)}) if word else []
     assert TEKKEN.encode(word) == [30 + rank for rank in expected]
     assert Vocabulary.from_tiktoken(tiktoken_file(), pre="qwen2").encode(word) == expected
 
