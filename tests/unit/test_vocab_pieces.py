@@ -192,6 +192,25 @@ def test_a_folder_prefers_the_file_that_says_most(tmp_path: Path) -> None:
     assert Vocabulary.from_folder(tmp_path).size == len(SMALL.pieces)
 
 
+def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
+    kinds = {
+        "a": (json.dumps(tokenizer_json(SMALL)).encode(), VOCABS["json", False, True]),
+        "b": (model_file(SMALL), VOCABS["model", False, True]),
+        "c": (gguf_file(SMALL), VOCABS["gguf", False, True]),
+        "d": (json.dumps(tekken_file()).encode(), TEKKEN),
+    }
+    for name, (data, vocab) in kinds.items():
+        (tmp_path / name).write_bytes(data)
+        assert Vocabulary.from_file(tmp_path / name).encode("the weather") == vocab.encode("the weather")
+    with pytest.raises(VocabularyError, match="is no SentencePiece model"):
+        (tmp_path / "e").write_bytes(tiktoken_file())
+        Vocabulary.from_file(tmp_path / "e")
+    with pytest.raises(VocabularyError, match="cannot read"):
+        Vocabulary.from_file(tmp_path / "absent")
+    with pytest.raises(VocabularyError, match=r"holds no tokenizer\.json"):
+        Vocabulary.from_file(tmp_path)
+
+
 # Errors
 
 

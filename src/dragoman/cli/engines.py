@@ -187,11 +187,9 @@ def _vocabulary(place: Path | None, found: Upstream) -> Vocabulary | None:
             "of the model, or else --text-prompts",
             param="--vocab",
         )
-    if place.is_dir():
-        return Vocabulary.from_folder(place)
-    if not place.is_file():
+    if not place.exists():
         raise UsageError(f"there is no file or folder {place}", param="--vocab")
-    return Vocabulary.from_gguf(place) if place.suffix == ".gguf" else Vocabulary.from_tokenizer_json(place)
+    return Vocabulary.from_file(place)
 
 
 def _warn_of_hidden(fmt: ChatFormat) -> None:

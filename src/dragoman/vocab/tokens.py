@@ -14,7 +14,7 @@ from dragoman.errors import UsageError, VocabularyError
 from dragoman.vocab import gguf_tokenizer, ranks, sentencepiece, tokenizer_json
 from dragoman.vocab.blueprint import Blueprint
 from dragoman.vocab.encode import Encoder, Part
-from dragoman.vocab.gguf import Metadata, read_metadata
+from dragoman.vocab.gguf import MAGIC, Metadata, read_metadata
 
 _FILE_BYTES_MAX = 512_000_000  # the largest tokenizer.json in use has 35 MB
 # SentencePiece models by the names that they are published under.
@@ -91,6 +91,25 @@ class Vocabulary:
             return cls.from_tekken(file, size=size, text_tokens=text_tokens)
         load = cls.from_tokenizer_json if file.suffix == ".json" else cls.from_sentencepiece
         return load(file, config=config, generation=generation, size=size, text_tokens=text_tokens)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], *, text_tokens: Iterable[str] = ()) -> Vocabulary:
+        """From a file of any kind that is known by its content, or a model folder.
+
+        Kinds: GGUF, tokenizer.json, tekken.json, a SentencePiece model; a tiktoken file does not say enough.
+        """
+        place = Path(path)
+        if place.is_dir():
+            return cls.from_folder(place, text_tokens=text_tokens)
+        if _starts(place, len(MAGIC)) == MAGIC:
+            return cls.from_gguf(place, text_tokens=text_tokens)
+        data = _read(place)
+        if data.lstrip()[:1] != b"{":
+            return cls.from_blueprint(sentencepiece.read_model(data, source=str(path)), text_tokens=text_tokens)
+        parsed = tokenizer_json.parse_json(data, source=str(path))
+        if isinstance(parsed.get("vocab"), list):
+            return cls.from_blueprint(ranks.read_tekken(parsed, source=str(path)), text_tokens=text_tokens)
+        return cls.from_blueprint(tokenizer_json.read_tokenizer(parsed, source=str(path)), text_tokens=text_tokens)
 
     @classmethod
     def from_sentencepiece(
@@ -274,6 +293,15 @@ def _hash(data: Sequence[bytes | None], controls: Mapping[str, int]) -> str:
         encoded = text.encode("utf-8")
         digest.update(b"=%d:%d:%b" % (number, len(encoded), encoded))
     return digest.hexdigest()
+
+
+def _starts(path: Path, count: int) -> bytes:
+    """The first bytes of a file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise VocabularyError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _given(source: str | os.PathLike[str] | bytes, name: str) -> tuple[bytes, str]:
