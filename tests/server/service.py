@@ -53,7 +53,7 @@ MESSAGES = [{"role": "user", "content": "What is the weather in Rome?"}]
 CALL = '\n<do>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}}\n</do>'
 SECOND_CALL = '\n<do>\n{"name": "get_time", "arguments": {}}\n</do>'
 CLOCK = 1_750_000_000.0
-INFO = EngineInfo(model="scripted", grammar_forms=("gbnf",))
+INFO = EngineInfo(model="scripted", grammar_forms=("gbnf",), gives_logprobs=True)
 
 
 @functools.lru_cache(maxsize=1)

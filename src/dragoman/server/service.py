@@ -149,9 +149,9 @@ class Service:
         """``POST /detokenize``: the text of ``tokens``, control tokens as their own text."""
         tokens = needed(await _body(request), "tokens", LIST)
         vocab = self._vocab()
-        wrong = next((token for token in tokens if not _is_token(token, vocab)), None)
-        if wrong is not None:
-            message = f"tokens holds {shown(wrong)}; token ids here are integers from 0 to {vocab.size - 1}"
+        wrong = [token for token in tokens if not _is_token(token, vocab)]
+        if wrong:
+            message = f"tokens holds {shown(wrong[0])}; token ids here are integers from 0 to {vocab.size - 1}"
             raise UsageError(message, param="tokens")
         return JSONResponse({"content": vocab.decode(int(token) for token in tokens).decode("utf-8", "replace")})
 
