@@ -15,9 +15,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from dragoman.cli.conversation import ROUNDS_MAX
 from dragoman.cli.main import main
 from tests.server.live import live
-from tests.server.service import TEMPLATE, chat_format
+from tests.server.service import CALL, TEMPLATE, chat_format
 from tests.vocabularies import small_tokenizer
 
 
@@ -114,3 +115,69 @@ def test_another_template(
 def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", "--upstream", "http://127.0.0.1:9", "-m", "Hi"]) == 1
     assert "is it running?" in capsys.readouterr().err
+
+
+PYTHON = '''
+def get_weather(city: str, days: int = 1) -> dict:
+    """The weather of a city."""
+    return {"city": city, "sky": "clear"}
+'''
+
+
+def words(address: str, vocab: Path, tmp_path: Path, *more: str) -> list[str]:
+    (tmp_path / "tools.py").write_text(PYTHON)
+    return ["chat", "--upstream", address, "--vocab", str(vocab), "--tools", str(tmp_path / "tools.py"), *more]
+
+
+def test_tools_run_when_all_are_allowed(
+    vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = LlamaServer(["So." + CALL, "It is clear."])
+    with live(server.app) as address:
+        assert main(words(address, vocab, tmp_path, "--yes", "--tool-choice", "required", "-m", "Rome?")) == 0
+        out, err = capsys.readouterr()
+        assert out == "So.\nIt is clear.\n"
+        assert 'call get_weather {"city": "Rome", "days": 2}' in err
+        assert "clear" in err
+        assert "grammar" in server.asked[0]
+        known = chat_format().vocab
+        assert known is not None
+        assert '{"city": "Rome", "sky": "clear"}' in known.decode(server.asked[1]["prompt"]).decode()
+        assert server.asked[0].get("grammar_lazy") is None
+        assert server.asked[1]["grammar_lazy"] is True, "a demanded call is demanded once"
+        server.asked.clear()
+        code = main(words(address, vocab, tmp_path, "--yes", "--json", "-m", "Rome?"))
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert code == 0
+        [result] = [line["tool_result"] for line in lines if "tool_result" in line]
+        assert result["content"] == '{"city": "Rome", "sky": "clear"}'
+        server.asked.clear()
+        monkeypatch.setattr("sys.stdin", io.StringIO(""))
+        assert main(words(address, vocab, tmp_path, "-m", "Rome?")) == 2
+        assert "--yes" in capsys.readouterr().err
+
+
+def test_a_model_that_calls_for_ever_is_told_to_answer(
+    vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = LlamaServer([CALL] * ROUNDS_MAX + ["Enough."])
+    with live(server.app) as address:
+        assert main(words(address, vocab, tmp_path, "--yes", "-m", "Rome?")) == 0
+    assert capsys.readouterr().out == "Enough.\n"
+    assert len(server.asked) == ROUNDS_MAX + 1
+    assert "grammar" not in server.asked[-1]
+
+
+def test_an_answer_of_a_form(vocab: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"zebra": {"type": "integer"}}}')
+    server = LlamaServer(['{"zebra": 1}'])
+    with live(server.app) as address:
+        words = ["--schema", str(schema), "-m", "Rome?", "--no-thinking"]
+        assert main(["chat", "--upstream", address, "--vocab", str(vocab), *words]) == 0
+    assert "zebra" in server.asked[0]["grammar"]
+
+
+def test_wrong_files_are_told_before_an_engine_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "--upstream", "http://127.0.0.1:9", "--schema", str(tmp_path / "no"), "-m", "x"]) == 2
+    assert "--schema: there is no file" in capsys.readouterr().err

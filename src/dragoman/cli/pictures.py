@@ -22,8 +22,8 @@ def print_parts(parts: Sequence[Mapping[str, Any]]) -> None:
             line.append(f"«{text}»" if part["input"] else text)
     print_text(line)
     if coloured:
-        print_styled("what came with the request", INPUT, end=" ")
-        print_styled("what the template wrote", CONTROL)
+        legend = [("what came with the request", INPUT), ("  ", ""), ("what the template wrote", CONTROL)]
+        print_text(Text.assemble(*legend))
 
 
 def print_rules(shown: Mapping[str, Any]) -> None:
