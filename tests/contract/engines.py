@@ -7,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from dragoman.engine import Engine, Generation, GrammarSpec, Sampling
 from dragoman.engines.embedded import Embedded
 from dragoman.engines.scripted import Dice, Record, Scripted
+from dragoman.engines.torch_model import TorchModel
 from tests.contract import upstreams
 
 # A language that all engines can be held to, small enough to be written down in both notations.
@@ -141,6 +144,42 @@ def scripted() -> Subject:
 def dice() -> Subject:
     engine = Dice(lambda token: TOKENS[token], len(TOKENS), stop_ids={END}, delay=0.001)
     return Subject(engine, record=engine.record)
+
+
+class Table:
+    """TOKENS as the engine of a model in this process reads a vocabulary."""
+
+    eos_ids = (END,)
+
+    def bytes_of(self, token_id: int) -> bytes | None:
+        return None if token_id >= END else TOKENS[token_id]
+
+    def is_control(self, token_id: int) -> bool:
+        return token_id >= END
+
+    def text_of(self, token_id: int) -> str:
+        return TOKENS[token_id].decode("utf-8", "replace") if token_id < len(TOKENS) else ""
+
+
+def torch_model() -> Subject:
+    """A model of transformers with random weights and more logits than there are tokens. Skips without torch."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    config = transformers.LlamaConfig(
+        vocab_size=len(TOKENS) + 11,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        bos_token_id=None,
+        eos_token_id=END,
+    )
+    model = transformers.LlamaForCausalLM(config)
+    return Subject(TorchModel(model, Table(), name="random"), settings={"temperature": 1.0})
 
 
 async def embedded(engine: Embedded) -> Subject:

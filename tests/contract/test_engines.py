@@ -73,7 +73,7 @@ def server_of() -> Iterator[Callable[[str], tuple[upstreams.Server, str]]]:
         yield start
 
 
-@pytest.fixture(params=["scripted", "dice", "embedded", *UPSTREAMS])
+@pytest.fixture(params=["scripted", "dice", "embedded", "torch", *UPSTREAMS])
 def subject(
     request: pytest.FixtureRequest, run: Loop, server_of: Callable[[str], tuple[upstreams.Server, str]]
 ) -> Iterator[Subject]:
@@ -83,6 +83,10 @@ def subject(
         yield engines.dice()
     elif request.param == "embedded":
         yield run(engines.embedded(request.getfixturevalue("real")))
+    elif request.param == "torch":
+        subject = engines.torch_model()
+        yield subject
+        run(subject.engine.aclose())
     else:
         server, address = server_of(request.param)
         engine = run(recognise(address)).open()
