@@ -31,8 +31,10 @@ class Opened:
 def add_engine(parser: argparse.ArgumentParser, *, key: str | None = "--api-key", defaults: bool = True) -> None:
     """key: what the option for the upstream's key is also called.  defaults: what is not given has a value too."""
 
+    absent: dict[str, Any] = {} if defaults else {"default": argparse.SUPPRESS}
+
     def add(*names: str, **options: Any) -> None:
-        parser.add_argument(*names, **options, **({} if defaults else {"default": argparse.SUPPRESS}))
+        parser.add_argument(*names, **options, **absent)
 
     add(
         "model",
@@ -87,7 +89,28 @@ def open_engine(arguments: argparse.Namespace) -> Opened:
         return _upstream(arguments)
     if arguments.model and arguments.model.startswith(("http://", "https://")):
         raise UsageError(f"for a server that is running, write --upstream {arguments.model}", param="MODEL")
+    if arguments.model and Path(arguments.model).expanduser().is_dir():
+        return _folder(arguments)
     return _embedded(arguments)
+
+
+def _folder(arguments: argparse.Namespace) -> Opened:
+    """A model folder, run by transformers in this process. The template first: it fails sooner than the weights."""
+    from dragoman.engines.sampling import EXTRA
+    from dragoman.engines.torch_model import TorchModel
+
+    place = Path(arguments.model).expanduser()
+    vocab = Vocabulary.from_folder(place)
+    built_in = _built_in(arguments)
+    if built_in is not None:
+        fmt = ChatFormat.from_name(built_in, vocab=vocab)
+    elif arguments.template:
+        fmt = _other_template(arguments, None, None, vocab)
+    else:
+        fmt = ChatFormat.from_pretrained(place)
+    fmt = _with_defaults(fmt, arguments)
+    engine = TorchModel.load(place, vocab)
+    return Opened(fmt, engine, place.resolve().name, ModelSettings(engine_fields=EXTRA))
 
 
 def _built_in(arguments: argparse.Namespace) -> str | None:
