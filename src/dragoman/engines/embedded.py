@@ -72,6 +72,11 @@ class Embedded:
         """Where it listens; requests there need a secret that only this object knows."""
         return self._client.base_url
 
+    @property
+    def client(self) -> LlamaServer:
+        """The adapter that speaks to the server; it is closed with this object."""
+        return self._client
+
     async def __aenter__(self) -> Embedded:
         return self
 

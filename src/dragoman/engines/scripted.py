@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy
 
 from dragoman.engine import Chunk, EngineInfo, FinishReason, Generation, Stepper, TokenLogprob
+from dragoman.engines.stop_words import StopWords
 from dragoman.errors import EngineError, UsageError
 
 Answer: TypeAlias = "str | Sequence[str]"  # a text, or the pieces in which it comes
@@ -80,7 +81,7 @@ class Scripted:
         answer = self._answers(request)
         pieces = _cut(answer, self._size) if isinstance(answer, str) else list(answer)
         with _Entry(self.record, request) as entry:
-            hold = _StopWords(request.stops)
+            hold = StopWords(request.stops)
             for count, piece in enumerate(pieces):
                 if count == request.sampling.max_tokens:
                     yield entry.last(hold.rest(), "length", count)
@@ -138,7 +139,7 @@ class Dice:
         throw = random.Random(seed)
         stepper = request.constraint() if request.constraint else None
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        hold = _StopWords(request.stops)
+        hold = StopWords(request.stops)
         count = 0
         with _Entry(self.record, request) as entry:
             while count != request.sampling.max_tokens:
@@ -207,36 +208,6 @@ class _Entry:
         """The last piece. Whoever leaves after it has not cancelled anything."""
         self._ending = reason
         return Chunk(text, finish=reason, prompt_tokens=len(self._request.prompt_ids), completion_tokens=written)
-
-
-class _StopWords:
-    """Text up to the first stop word; what may be the beginning of one waits."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = tuple(word for word in words if word)
-        self._held = ""
-        self.found = False
-
-    def feed(self, piece: str) -> str:
-        """What may be shown now. After ``found`` nothing more may be fed."""
-        text = self._held + piece
-        places = [at for word in self._words if (at := text.find(word)) >= 0]
-        if places:
-            self.found = True
-            self._held = ""
-            return text[: min(places)]
-        kept = max((_overlap(text, word) for word in self._words), default=0)
-        self._held = text[len(text) - kept :]
-        return text[: len(text) - kept]
-
-    def rest(self) -> str:
-        held, self._held = self._held, ""
-        return held
-
-
-def _overlap(text: str, word: str) -> int:
-    """The length of the longest end of ``text`` that begins ``word`` and is not all of it."""
-    return next((n for n in range(min(len(text), len(word) - 1), 0, -1) if text.endswith(word[:n])), 0)
 
 
 def _certain(piece: str) -> TokenLogprob:
