@@ -28,6 +28,7 @@ __all__ = ["Masks", "TokenSource", "masks_for"]
 
 
 T = TypeVar("T")
+_BYTES = int(Op.BYTES)
 
 
 class TokenSource(Protocol):
@@ -228,13 +229,12 @@ def masks_for(grammar: Grammar, vocab: TokenSource, trie: TokenTrie, limits: Lim
     """Compile a lowered writer grammar for ``vocab``; VocabularyError where it cannot spell the grammar's text."""
     program = compile_writer(grammar, controls=vocab.controls, limits=limits)
     producible = trie.bytes
-    missing = [
-        at
-        for at, (op, argument, _) in enumerate(program.code)
-        if op == Op.BYTES and program.live[at] and not argument & producible
-    ]
+    sets = {argument for op, argument, _ in program.code if op == _BYTES}
+    missing = {bits for bits in sets if not bits & producible}
     if missing:
-        byte = program.code[missing[0]][1].bit_length() - 1
+        missing &= {argument for at, (op, argument, _) in enumerate(program.code) if op == _BYTES and program.live[at]}
+    if missing:
+        byte = min(missing).bit_length() - 1
         raise VocabularyError(
             f"no token of the vocabulary contains the byte {byte:#04x} that the grammar needs; "
             "use the tokenizer that belongs to the template"
