@@ -145,7 +145,7 @@ class Masks:
     def _told(self, position: Position) -> int:
         """The state that tells whether the turn may end and which control tokens may come."""
         kept = self._kept
-        leaves = kept.automaton.leaves[position.state]
+        leaves = kept.automaton.exits[position.state]
         return kept.positions.absolute(position) if leaves else position.state
 
     def _controls(self, position: Position) -> list[int]:

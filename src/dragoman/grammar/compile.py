@@ -64,15 +64,21 @@ class _Compiler:
         self.rule = grammar.start
         self.inlining: list[str] = []
         self.in_guard = False
+        self.closed = True  # nothing outside the rule was asked for so far
 
     def program(self, *, ordered: bool) -> Program:
         self.ordered = ordered
         back = self.add(Op.RETURN, None, -1)
         rule_entry: dict[str, int] = {}
+        closed: list[tuple[int, int, n.Node]] = []
         # The start rule last: what it calls then stands before it, as inside a rule.
         for name, node in reversed(list(self.grammar.rules.items())):
             self.rule = name
+            self.closed = True
+            start = len(self.code)
             rule_entry[name] = self.emit(node, back)
+            if self.closed:
+                closed.append((start, len(self.code), node))
         accept = self.add(Op.ACCEPT, None, -1)
         entries: dict[str, int] = {}
         for name in (self.grammar.start, *(point.rule for point in self.grammar.recovery.values())):
@@ -90,6 +96,7 @@ class _Compiler:
             live=_live(self.code),
             ordered=ordered,
             rule_at={at: name for name, at in rule_entry.items()},
+            closed=tuple(closed),
         )
 
     def add(self, op: Op, argument: Any, following: int) -> int:
@@ -226,6 +233,7 @@ class _Compiler:
         return self.add(Op.COMMIT, node.label, following) if self.ordered and not self.in_guard else following
 
     def ref(self, node: n.Ref, following: int) -> int:
+        self.closed = False
         if self.in_guard:
             return self.inlined(node, following)
         tail = self.code[following][0] == Op.RETURN
@@ -242,6 +250,7 @@ class _Compiler:
         return entry
 
     def control(self, node: n.Control, following: int) -> int:
+        self.closed = False
         token = None if self.controls is None else self.controls.get(node.text)
         if self.controls is None:
             return self.literal(n.Literal(node.text.encode()), following)
@@ -251,6 +260,7 @@ class _Compiler:
 
     def guard(self, item: n.Node) -> int:
         """The entry of a look-ahead's own code, which ends in MATCH. Regular and bounded, or GrammarError."""
+        self.closed = False
         key = (item, self.ordered)
         if key not in self.guards:
             self._check_bounded(item)

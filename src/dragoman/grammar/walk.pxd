@@ -3,6 +3,10 @@ cimport cython
 from dragoman.grammar.lazy_automaton cimport Automaton
 
 cdef int _NEW, _NEVER
+cdef unsigned int _ONE
+
+@cython.locals(i=int)
+cpdef scatter(unsigned int[::1] row, int[::1] tokens)
 
 
 @cython.final

@@ -15,6 +15,13 @@ COMPILED = not __file__.endswith((".py", ".pyc"))
 
 _NEW = -2
 _NEVER = NEVER
+_ONE = 1
+
+
+def scatter(row: Any, tokens: Any) -> None:
+    """Set bit token % 32 of word token // 32 of ``row``, uint32[words], for each of ``tokens``, int32[*]."""
+    for i in range(len(tokens)):
+        row[tokens[i] >> 5] |= _ONE << (tokens[i] & 31)
 
 
 class Walk:
