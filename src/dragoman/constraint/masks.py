@@ -28,7 +28,8 @@ __all__ = ["Masks", "TokenSource", "masks_for"]
 
 
 T = TypeVar("T")
-_BYTES = int(Op.BYTES)
+_BYTES, _LOOP = int(Op.BYTES), int(Op.LOOP)
+_UNKNOWN = Position(None, -1, -1)
 
 
 class TokenSource(Protocol):
@@ -70,6 +71,7 @@ class Masks:
         self.token_bytes = vocab.token_bytes
         self.symbols = program.symbols
         self.eos_ids = tuple(vocab.eos_ids)
+        self._nothing = Bits(np.zeros(0, dtype=np.int32), trie.words)
         self._kept = _Generation(program, trie, limits, Guards(program))
 
     def start(self, rule: str | None = None) -> Position:
@@ -82,7 +84,7 @@ class Masks:
     def of(self, position: Position) -> Bits:
         """The mask of ``position``; end-of-turn ids are in it where the turn may end."""
         found = position.mask
-        if isinstance(found, Bits) and position.generation is self._kept.positions:
+        if found is not None and position.generation is self._kept.positions:
             return found
         with self.lock:
             position.mask = found = self._retried(position, self._mask)
@@ -90,12 +92,11 @@ class Masks:
 
     def after(self, position: Position, token: int) -> Position | None:
         """The position after ``token``, None where it is not allowed; end-of-turn is not asked here."""
-        try:
-            return position.next[token]
-        except KeyError:
-            pass
+        found = position.next.get(token, _UNKNOWN)
+        if found is not _UNKNOWN:
+            return found
         with self.lock:
-            found = position.next[token] = self._retried(position, lambda here: self._after(here, token))
+            found = position.next[token] = self._retried(position, self._after, token)
         return found
 
     def after_text(self, position: Position, data: bytes, token: int | None) -> Position | None:
@@ -103,12 +104,12 @@ class Masks:
         if token is not None and token in self.symbols:
             return self.after(position, token)
         with self.lock:
-            return self._retried(position, lambda here: self._kept.positions.after(here, data))
+            return self._retried(position, lambda here, text: self._kept.positions.after(here, text), data)
 
     def can_stop(self, position: Position) -> bool:
         """True: the turn may end here."""
         with self.lock:
-            return self._retried(position, lambda here: self._kept.automaton.accepts[self._told(here)])
+            return self._retried(position, self._may_end)
 
     def bytes_after(self, position: Position) -> list[int]:
         """The bytes that may come next."""
@@ -122,18 +123,22 @@ class Masks:
 
     # -- under the lock --------------------------------------------------------------------------------------------
 
-    def _retried(self, position: Position, job: Callable[[Position], T]) -> T:
+    def _retried(self, position: Position, job: Callable[..., T], *arguments: object) -> T:
         """``job`` of the position; where a bound is reached, once more with nothing kept."""
-        if position.generation is not self._kept.positions:
-            position = self._kept.positions.adopted(position)
+        kept = self._kept
+        if position.generation is not kept.positions:
+            position = kept.positions.adopted(position)
         try:
-            if self._kept.bytes <= self.limits.mask_bytes:
-                return job(position)
+            if kept.bytes <= self.limits.mask_bytes:
+                return job(position, *arguments)
         except LimitError as error:
             if error.bound not in ("mask_states", "mask_rows"):
                 raise
-        self._kept = _Generation(self.program, self.trie, self.limits, self._kept.automaton.guards)
-        return job(self._kept.positions.adopted(position))
+        self._kept = _Generation(self.program, self.trie, self.limits, kept.automaton.guards)
+        return job(self._kept.positions.adopted(position), *arguments)
+
+    def _may_end(self, position: Position) -> bool:
+        return self._kept.automaton.accepts[self._told(position)]
 
     def _after(self, position: Position, token: int) -> Position | None:
         symbol = self.symbols.get(token)
@@ -163,10 +168,14 @@ class Masks:
 
     def _mask(self, position: Position) -> Bits:
         kept = self._kept
-        extra = self._controls(position)
+        extra = self._controls(position) if self.symbols else []
         if kept.automaton.accepts[self._told(position)]:
             extra += self.eos_ids
-        pieces = self._pieces(position)
+        part = kept.initial.get(position.state) or self._initial(position)
+        if not part.leaving and not extra and len(kept.automaton.links[position.base]) < 2:
+            # Nothing but the position's own rule: most places inside keys and numbers.
+            return part.upto(kept.positions.room(position.base)) or self._nothing
+        pieces = self._pieces(position, part)
         key = (*pieces, *extra)
         found = kept.masks.get(key)
         if found is None:
@@ -176,52 +185,49 @@ class Masks:
             kept.bytes += found.size
         return found
 
-    def _pieces(self, position: Position) -> list[Bits]:
+    def _pieces(self, position: Position, part: Part) -> list[Bits]:
         """The sets of tokens that the mask is the union of, from the position's rule outwards."""
         kept = self._kept
+        code, all_links = self.program.code, kept.automaton.links
         pieces: dict[Bits, None] = {}
-        todo: list[tuple[Part, int]] = [(self._initial(position), position.base)]
+        todo: list[tuple[Part, int]] = [(part, position.base)]
         seen: set[tuple[Part, int]] = set()
         while todo:
             part, base = todo.pop()
             if (part, base) in seen:
                 continue
             seen.add((part, base))
-            links = kept.automaton.links[base] or ((-1, 0, base),)
-            for at, count, parent in links:
-                counted = at >= 0 and self.program.code[at][0] == Op.LOOP
-                least, most, leave = 0, 0, at
-                if counted:
-                    least, most, _, leave = self.program.code[at][1][:4]
+            for at, count, parent in all_links[base] or ((-1, 0, base),):
+                least, most, leave, room = 0, 0, at, 1
+                if at >= 0 and code[at][0] == _LOOP:
+                    least, most, _, leave = code[at][1][:4]
                     least, most = least - count, NEVER - 1 if most is None else most - count
-                bits = part.upto(most if counted else 1)
+                    room = most
+                bits = part.upto(room)
                 if bits is not None:
                     pieces[bits] = None
                 if at < 0:
                     continue
                 for guard, way in part.leaving.items():
                     exits = way.between(least, most)
-                    there = exits and kept.positions.at([leave << 40 | parent << 16 | guard])
+                    there = exits and kept.positions.at((leave << 40 | parent << 16 | guard,))
                     if exits and there:
-                        todo.append((self._behind(exits, there), there.base))
+                        behind = kept.behind.get((exits, there.state)) or self._behind(exits, there)
+                        todo.append((behind, there.base))
         return list(pieces)
 
     def _initial(self, position: Position) -> Part:
         kept = self._kept
-        part = kept.initial.get(position.state)
-        if part is None:
-            links = kept.automaton.links[position.base]
-            loop = links[0][0] if links and self.program.code[links[0][0]][0] == Op.LOOP else -1
-            part = kept.initial[position.state] = kept.maker.initial(position.state, loop)
-            kept.bytes += part.size
+        links = kept.automaton.links[position.base]
+        loop = links[0][0] if links and self.program.code[links[0][0]][0] == _LOOP else -1
+        part = kept.initial[position.state] = kept.maker.initial(position.state, loop)
+        kept.bytes += part.size
         return part
 
     def _behind(self, exits: Exits, position: Position) -> Part:
         kept = self._kept
-        part = kept.behind.get((exits, position.state))
-        if part is None:
-            part = kept.behind[exits, position.state] = kept.maker.behind(exits, position.state)
-            kept.bytes += part.size
+        part = kept.behind[exits, position.state] = kept.maker.behind(exits, position.state)
+        kept.bytes += part.size
         return part
 
 

@@ -241,6 +241,7 @@ class PartMaker:
         self._automaton = automaton
         self._program = program
         self._trie = trie
+        self._walk = trie.walk()
         self._limits = limits
         self._budget = min(limits.mask_steps, _STEPS)
         self._root: Ints = np.zeros(1, dtype=np.int32)
@@ -306,11 +307,11 @@ class PartMaker:
 
     def _walked(self, nodes: Ints, state: int) -> Found:
         """What a walk from ``state`` at each of ``nodes`` finds: tokens, needs, nodes with exits, their states."""
-        walk = self._trie.walk()
+        walk = self._walk
         found: list[Found] = []
         at = 0
-        walk.clear()
         while True:
+            walk.clear()
             at = walk.under(self._automaton, nodes, at, state, self._budget)
             if at < len(nodes) and not walk.full:
                 if COMPILED:
@@ -319,7 +320,6 @@ class PartMaker:
             found.append(_taken(walk))
             if at == len(nodes):
                 return found[0] if len(found) == 1 else _joined(found)
-            walk.clear()
 
     def _part(self, found: Found) -> Part:
         tokens, needs, nodes, states = found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dragoman.constraint.parts import Bits
 from dragoman.grammar.lazy_automaton import DEAD, Automaton
 from dragoman.grammar.program import Op, Program
 
@@ -26,7 +27,7 @@ class Position:
         self.state = state
         self.base = base
         self.absolute = DEAD  # the state with real frames, made when it is asked for
-        self.mask: object | None = None
+        self.mask: Bits | None = None
         self.next: dict[int, Position | None] = {}
 
 
