@@ -56,6 +56,8 @@ cdef class Automaton:
     @cython.locals(number=int, least=int, most=int, thread=cython.longlong, frame=int, need=int, at=int, op=int,
                    waiting=list, symbols=list, exits=set, stack=list, seen=set)
     cdef int made(self, tuple key) except -2
+    @cython.locals(number=int)
+    cdef note(self, tuple key, int least, int most, list waiting, tuple exits, tuple symbols, bint accepts)
     cpdef grow(self)
     @cython.locals(only=int)
     cpdef int step(self, int state, int byte) except -2

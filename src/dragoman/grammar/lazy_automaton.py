@@ -24,6 +24,7 @@ NEVER = 1 << 30  # a need that no base can meet: the state lives on through its 
 _NEW = -2  # no step of the state is known yet
 _DEAD, _NEVER = DEAD, NEVER  # the same as C numbers
 _ALL = (1 << 256) - 1
+_NOTHING: tuple[Any, ...] = ()
 
 # Numbers of program.Op, where the loops of this file need them as constants.
 _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN = 0, 1, 2, 3, 4, 5
@@ -266,6 +267,12 @@ class Automaton:
         number = self.size
         if number >= len(self.byte):
             self.grow()
+        thread = key[0]
+        if len(key) == 1 and self.op[thread >> 40] == _BYTES:  # most states are a place in a key
+            frame = thread >> 16 & 0xFFFFFF
+            least = most = self.rounds[frame] + 1
+            self.note(key, least, most, list(key), _NOTHING, _NOTHING, False)
+            return number
         least, most = _NEVER, 0
         for thread in key:
             frame = thread >> 16 & 0xFFFFFF
@@ -299,18 +306,22 @@ class Automaton:
                 if frame < self.bases and op in (_RETURN, _LOOP):
                     exits.add((frame, thread & 0xFFFF))
                 stack += self.ways(at, frame, thread & 0xFFFF)
+        self.note(key, least, most, waiting, tuple(sorted(exits)), tuple(symbols), accepts)
+        return number
+
+    def note(self, key: Any, least: int, most: int, waiting: Any, exits: Any, symbols: Any, accepts: bool) -> None:
+        number = self.size
         self.size = number + 1
         self.numbers[key] = number
         self.threads.append(key)
-        self.exits.append(tuple(sorted(exits)))
-        self.symbols.append(tuple(symbols))
+        self.exits.append(exits)
+        self.symbols.append(symbols)
         self.accepts.append(accepts)
         self.waiting.append(waiting)
         self.byte[number] = _NEW
         self.need[number] = least
         self.most[number] = most
         self.leaves[number] = 1 if exits else 0
-        return number
 
     def grow(self) -> None:
         size = len(self.byte)
