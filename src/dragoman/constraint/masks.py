@@ -95,8 +95,12 @@ class Masks:
         found = position.next.get(token, _UNKNOWN)
         if found is not _UNKNOWN:
             return found
+        symbol = self.symbols.get(token)
+        data = self.token_bytes[token] if 0 <= token < len(self.token_bytes) else None
+        if symbol is None and not data:
+            return None
         with self.lock:
-            found = position.next[token] = self._retried(position, self._after, token)
+            found = position.next[token] = self._retried(position, self._after, data if symbol is None else symbol)
         return found
 
     def after_text(self, position: Position, data: bytes, token: int | None) -> Position | None:
@@ -104,7 +108,7 @@ class Masks:
         if token is not None and token in self.symbols:
             return self.after(position, token)
         with self.lock:
-            return self._retried(position, lambda here, text: self._kept.positions.after(here, text), data)
+            return self._retried(position, self._after, data)
 
     def can_stop(self, position: Position) -> bool:
         """True: the turn may end here."""
@@ -140,12 +144,11 @@ class Masks:
     def _may_end(self, position: Position) -> bool:
         return self._kept.automaton.accepts[self._told(position)]
 
-    def _after(self, position: Position, token: int) -> Position | None:
-        symbol = self.symbols.get(token)
-        if symbol is not None:
-            return self._kept.positions.after_symbol(position, symbol)
-        data = self.token_bytes[token] if 0 <= token < len(self.token_bytes) else None
-        return self._kept.positions.after(position, data) if data else None
+    def _after(self, position: Position, consumed: bytes | int) -> Position | None:
+        positions = self._kept.positions
+        if isinstance(consumed, int):
+            return positions.after_symbol(position, consumed)
+        return positions.after(position, consumed)
 
     def _told(self, position: Position) -> int:
         """The state that tells whether the turn may end and which control tokens may come."""

@@ -137,11 +137,11 @@ class Positions:
         state, base = position.state, position.base
         at, end = 0, len(data)
         while True:
-            at = automaton.ahead(state, data, at, self.room(base))
+            at = automaton.ahead(state, data, at, self._rooms.get(base) or self.room(base))
             state = automaton.reached
             if state == DEAD:
                 return None
-            here = self.settled(state, base)
+            here = self._known.get((state, base)) or self.settled(state, base)
             if at == end or here is None:
                 return here
             there = self._after(here, data[at])
@@ -183,9 +183,6 @@ class Positions:
 
     def settled(self, state: int, base: int) -> Position | None:
         """The position of a local state over ``base``: threads that left the base go on behind it."""
-        known = self._known.get((state, base))
-        if known is not None:
-            return known
         if self.automaton.stays(state):
             return self._known_at(state, base)
         key = (state, base)
