@@ -76,12 +76,20 @@ def nullable_rules(grammar: n.Grammar) -> dict[str, bool]:
 def _nullable_rules(grammar: n.Grammar, inside: Mapping[str, list[n.Node]]) -> dict[str, bool]:
     """The same, given the nodes of each rule."""
     known = dict.fromkeys(grammar.rules, False)
+    # What a rule refers to mostly stands behind it. A rule that becomes nullable may make its users so.
+    found = False
+    for name, body in reversed(list(grammar.rules.items())):
+        known[name] = nullable(body, known)
+        found = found or known[name]
+    if not found:
+        return known
     users: dict[str, list[str]] = {}
     for name, nodes in inside.items():
-        for node in nodes:
-            if type(node) is n.Ref:
-                users.setdefault(node.name, []).append(name)
-    waiting = list(grammar.rules)
+        if not known[name]:
+            for node in nodes:
+                if type(node) is n.Ref:
+                    users.setdefault(node.name, []).append(name)
+    waiting = [name for name in grammar.rules if not known[name]]
     while waiting:
         name = waiting.pop()
         if not known[name] and nullable(grammar.rules[name], known):

@@ -321,14 +321,18 @@ def _live(code: list[Code]) -> bytes:
     live = bytearray(len(code))
     # Code is emitted back to front, so most of what an instruction depends on comes before it: two looks at each
     # settle all but what loops and calls leave open.
-    waiting: Iterable[int] = range(len(code))
-    for _ in range(2):
-        waiting = [at for at in waiting if not _enlivened(at, code, live)]
+    waiting: list[int] = []
+    for at, (op, argument, following) in enumerate(code):
+        if (argument and live[following]) if op == _BYTES else _is_live(op, argument, following, code, live):
+            live[at] = 1
+        else:
+            waiting.append(at)
+    waiting = [at for at in waiting if not _enlivened(at, code, live)]
     users: dict[int, list[int]] = {}
     for at in waiting:
         for below in _depends_on(code[at], code):
             users.setdefault(below, []).append(at)
-    work = list(waiting)
+    work = waiting
     while work:
         at = work.pop()
         if not live[at] and _enlivened(at, code, live):

@@ -40,7 +40,7 @@ class Automaton:
 
     def __init__(self, code: tuple[tuple[int, Any, int], ...], live: bytes, guards: Guards, bases: int, limits: Limits):
         self.args = [argument for _, argument, _ in code]
-        self.op = array("b", [op for op, _, _ in code])
+        self.op = array("b", bytes([op for op, _, _ in code]))
         self.then = array("i", [following for _, _, following in code])
         self.live = array("B", live)
         self.guards = guards

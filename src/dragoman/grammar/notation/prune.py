@@ -75,17 +75,22 @@ def productive(rules: Mapping[str, Node]) -> frozenset[str]:
 
 def _productive(rules: Mapping[str, Node], named: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
     """The rules among those of ``named`` that some finite text completes; ``named`` tells what each refers to."""
-    users: dict[str, list[str]] = {}
-    for name, refs in named.items():
-        for ref in refs:
-            users.setdefault(ref, []).append(name)
     live: set[str] = set()
-    work = list(named)  # taken from the end: what a rule needs mostly stands behind it
-    while work:
-        name = work.pop()
+    waiting: list[str] = []
+    for name in reversed(list(named)):  # what a rule needs mostly stands behind it
+        if _completes(rules[name], live):
+            live.add(name)
+        else:
+            waiting.append(name)
+    users: dict[str, list[str]] = {}
+    for name in waiting:
+        for ref in named[name]:
+            users.setdefault(ref, []).append(name)
+    while waiting:
+        name = waiting.pop()
         if name not in live and _completes(rules[name], live):
             live.add(name)
-            work.extend(user for user in users.get(name, ()) if user not in live)
+            waiting.extend(user for user in users.get(name, ()) if user not in live)
     return frozenset(live)
 
 
