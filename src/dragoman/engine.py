@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 from dragoman.grammar.schema.options import SchemaOptions
 
 FinishReason = Literal["stop", "length"]
+# The notations of an exported grammar: llama.cpp's, llguidance's, and two of xgrammar's.
+GrammarForm = Literal["gbnf", "lark", "ebnf", "structural_tag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,15 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class GrammarSpec:
-    """A constraint in the form an engine takes. ``lazy``: it applies from the first trigger on only."""
+    """A constraint in the notation an engine takes; a structural tag is JSON text.
 
-    gbnf: str
+    lazy: it applies from the first trigger on only (GBNF alone knows this).
+    """
+
+    text: str
     lazy: bool = False
     triggers: tuple[Trigger, ...] = ()
+    form: GrammarForm = "gbnf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class Sampling:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: Mapping[int, float] = field(default_factory=dict)  # token id -> added logit; -inf bans
+    logprobs: int | None = None  # how many of the likeliest tokens are told beside each written one; None: nothing
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -92,26 +99,49 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """How likely a token was: the natural logarithm of its probability, before any grammar or mask.
+
+    data: its bytes, where the engine tells them; else the vocabulary knows.
+    top: the likeliest tokens at its place, best first; these have none of their own.
+    """
+
+    logprob: float
+    token_id: int | None = None
+    data: bytes | None = None
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of output. ``finish`` is set on the last one only, with the counts where the engine tells them."""
+    """A piece of output. ``finish`` is set on the last one only, with the counts where the engine tells them.
+
+    logprobs: one entry for each token of the piece, where ``Sampling.logprobs`` asked for them.
+    """
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
     finish: FinishReason | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What an engine says of itself. template: its chat template, if it tells."""
+    """What an engine says of itself.
+
+    template: its chat template, if it tells. grammar_forms: notations in which it takes grammars, best first.
+    takes_token_ids: False: prompts go out as text, and a message may then forge control tokens.
+    """
 
     model: str
     context_tokens: int | None = None
     template: str | None = None
-    takes_grammar: bool = False  # GrammarSpec.gbnf
+    grammar_forms: tuple[GrammarForm, ...] = ()
     takes_masks: bool = False  # Generation.constraint
     takes_token_ids: bool = True
+    gives_logprobs: bool = False  # Sampling.logprobs
 
 
 class Engine(Protocol):

@@ -13,9 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.masks import Masks, masks_for
+from dragoman.constraint.tokens import TurnTokens
 from dragoman.constraint.trie import TokenTrie
 from dragoman.dialect.build import build
+from dragoman.dialect.facts import all_stops
 from dragoman.dialect.families import families_of, with_family
 from dragoman.dialect.generic import generic_profile, without_refuted_calls
 from dragoman.dialect.request import DialectRequest
@@ -25,14 +28,29 @@ from dragoman.errors import TemplateError, UsageError
 from dragoman.grammar.compile import compile_reader
 from dragoman.grammar.lower import lower
 from dragoman.grammar.nodes import Grammar
+from dragoman.grammar.notation.rest import behind
 from dragoman.grammar.program import Program
 from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.integrations import borrowed
+from dragoman.integrations.borrowed import Borrowed
+from dragoman.limits import DEFAULT, Limits
 from dragoman.prompt import Prompter, Rendering
 from dragoman.proof import Proof, Status, prove
-from dragoman.request import dialect_request
+from dragoman.request import (
+    checked_continuation,
+    checked_flag,
+    checked_path,
+    checked_seed,
+    checked_text,
+    checked_vocab,
+    continued_field,
+    dialect_request,
+    is_prefill,
+)
 from dragoman.template import catalogue
 from dragoman.template.adapt import normalise
 from dragoman.template.capabilities import Capabilities, find_capabilities
+from dragoman.template.folder import read_folder
 from dragoman.template.learn import learn
 from dragoman.template.profile import Profile
 from dragoman.template.render import Template
@@ -70,15 +88,15 @@ _NO_DEFAULTS = Defaults()
 
 
 @lru_cache(maxsize=256)
-def learned(source: str, bos_token: str, eos_token: str) -> Learned:
-    """Learn a template once. Raises: TemplateError where it cannot be parsed."""
-    template = Template(source, bos_token=bos_token, eos_token=eos_token)
-    found = learn(template)
+def learned(source: str, bos_token: str, eos_token: str, limits: Limits = DEFAULT) -> Learned:
+    """Learn a template once. Raises: TemplateError where it cannot be parsed, LimitError."""
+    template = Template(source, bos_token=bos_token, eos_token=eos_token, limits=limits)
+    found = learn(template, limits=limits)
     families = families_of(source, found)
     for family in families:
         found = with_family(found, family)
     capabilities = find_capabilities(template)
-    proof = prove(template, found, families)
+    proof = prove(template, found, families, limits=limits)
     calls = proof.claims["tool_calls"]
     if found.tools is not None and calls.status is Status.REFUTED and not calls.messages:
         found = without_refuted_calls(found, calls.why)
@@ -122,13 +140,19 @@ class ChatFormat:
         bos_token: str = "",
         eos_token: str = "",
         vocab: Vocabulary | None = None,
+        limits: Limits = DEFAULT,
     ) -> ChatFormat:
         """Learn the Jinja text ``source``; ``tool_use`` is the template that some models ship for requests with tools.
 
-        vocab: for token ids in prompts and outputs. Raises: TemplateError where a template cannot be parsed.
+        vocab: for token ids in prompts and outputs. limits: what learning and rendering may use, lower ones for
+        templates of strangers. Raises: TemplateError where a template cannot be parsed, LimitError.
         """
-        plain = learned(source, bos_token, eos_token)
-        with_tools = learned(tool_use, bos_token, eos_token) if tool_use else None
+        for text, param in ((source, "source"), (bos_token, "bos_token"), (eos_token, "eos_token")):
+            checked_text(text, param)
+        checked_text(tool_use, "tool_use", none=True)
+        checked_vocab(vocab)
+        plain = learned(source, bos_token, eos_token, limits)
+        with_tools = learned(tool_use, bos_token, eos_token, limits) if tool_use else None
         return cls(plain, with_tools, vocab=vocab)
 
     @classmethod
@@ -137,14 +161,16 @@ class ChatFormat:
 
         Raises: TemplateError where the folder has no chat template, VocabularyError for an unsupported tokenizer.
         """
-        path = Path(folder)
-        if not path.is_dir():
-            raise UsageError(f"{path} is no folder", param="folder")
-        config = _json_file(path / "tokenizer_config.json")
-        source, tool_use = _templates(path, config)
+        path = Path(checked_path(folder, "folder"))
+        found = read_folder(path)
         vocab = Vocabulary.from_folder(path)
-        bos, eos = (_token_text(config.get(key)) for key in ("bos_token", "eos_token"))
-        return cls.from_template(source, tool_use=tool_use, bos_token=bos, eos_token=eos, vocab=vocab)
+        return cls.from_template(
+            found.source,
+            tool_use=found.tool_use,
+            bos_token=found.bos_token,
+            eos_token=found.eos_token,
+            vocab=vocab,
+        )
 
     @classmethod
     def from_gguf(cls, path: str | os.PathLike[str], *, name: str | None = None) -> ChatFormat:
@@ -152,7 +178,8 @@ class ChatFormat:
 
         name: the built-in format to use in place of the file's template.
         """
-        metadata = read_metadata(path)
+        checked_text(name, "name", none=True)
+        metadata = read_metadata(checked_path(path, "path"))
         source = metadata.text("tokenizer.chat_template")
         vocab = Vocabulary.from_gguf(metadata)
         bos, eos = ("" if token is None else vocab.text_of(token) for token in (vocab.bos_id, vocab.eos_id))
@@ -179,7 +206,9 @@ class ChatFormat:
 
         bos_token, eos_token: the model's own where they are not the format's. Raises: UsageError for another name.
         """
-        entry = catalogue.find(name)
+        entry = catalogue.find(checked_text(name, "name") or "")
+        for text, param in ((bos_token, "bos_token"), (eos_token, "eos_token")):
+            checked_text(text, param, none=True)
         return cls.from_template(
             entry.source,
             bos_token=entry.bos_token if bos_token is None else bos_token,
@@ -189,6 +218,7 @@ class ChatFormat:
 
     def with_vocab(self, vocab: Vocabulary | None) -> ChatFormat:
         """The same format with another vocabulary. Nothing is learned again."""
+        checked_vocab(vocab)
         return ChatFormat(self._plain, self._with_tools, vocab=vocab, defaults=self.defaults)
 
     def with_defaults(
@@ -203,8 +233,12 @@ class ChatFormat:
         variables: of the template, below the request's own chat_template_kwargs. Raises: UsageError for variables
         that no request may set.
         """
-        check_variables(variables or {}, "variables")
-        defaults = Defaults(dict(variables or {}), prefill_assistant, media_placeholder)
+        check_variables({} if variables is None else variables, "variables")
+        defaults = Defaults(
+            dict(variables or {}),
+            checked_flag(prefill_assistant, "prefill_assistant"),
+            checked_text(media_placeholder, "media_placeholder", none=True),
+        )
         return ChatFormat(self._plain, self._with_tools, vocab=self.vocab, defaults=defaults)
 
     def turn(
@@ -230,6 +264,7 @@ class ChatFormat:
         schema_options: SchemaOptions | None = None,
         prefill_assistant: bool | None = None,
         media_placeholder: str | None = None,
+        reasoning_chars: int | None = None,
     ) -> Turn:
         """One request: OpenAI's messages, tools and options in, prompt, reader and constraint out.
 
@@ -243,22 +278,31 @@ class ChatFormat:
         are written under a constraint. prefill_assistant: the model goes on with a last message of the assistant that
         has no calls, as with continue_final_message. media_placeholder: the text that stands for each picture, sound
         or film; without one the template has to write its own. Of both, None is as :meth:`with_defaults` says.
+        reasoning_chars: the reasoning budget, in characters that the model may still think before a constraint or
+        grammar closes the block; None: as many as it likes.
 
         Raises: UsageError (with the argument's name), TemplateError, LimitError.
         """
         checked, declared = normalise(messages, tools)
         known = self._for(declared)
-        if prefill_assistant is None:
-            prefill_assistant = self.defaults.prefill_assistant
+        prefill_assistant = checked_flag(prefill_assistant, "prefill_assistant", self.defaults.prefill_assistant)
+        media_placeholder = checked_text(media_placeholder, "media_placeholder", none=True)
         if media_placeholder is None:
             media_placeholder = self.defaults.media_placeholder
+        add_generation_prompt = checked_flag(add_generation_prompt, "add_generation_prompt", True)
+        echo = checked_flag(echo, "echo")
+        continue_final_message = checked_continuation(continue_final_message)
+        checked_text(generation_prompt, "generation_prompt", none=True)
+        checked_seed(id_seed)
+        if enable_thinking is not None:
+            enable_thinking = checked_flag(enable_thinking, "enable_thinking")
         if prefill_assistant and add_generation_prompt and not continue_final_message:
-            continue_final_message = _is_prefill(checked)
+            continue_final_message = is_prefill(checked)
         variables, thinking = template_variables(
             known.template,
             known.profile,
             enable_thinking=enable_thinking,
-            reasoning_effort=reasoning_effort,
+            reasoning_effort=checked_text(reasoning_effort, "reasoning_effort", none=True),
             response_format=response_format,
             own=chat_template_kwargs,
             defaults=self.defaults.variables,
@@ -273,11 +317,8 @@ class ChatFormat:
             reasoning_format=reasoning_format,
             undeclared_calls=undeclared_calls,
             schema_options=schema_options,
+            reasoning_chars=reasoning_chars,
         )
-        if generation_prompt is not None and not isinstance(generation_prompt, str):
-            raise UsageError(
-                f"generation_prompt must be a text, not {type(generation_prompt).__name__}", param="generation_prompt"
-            )
         if now is not None and not isinstance(now, datetime.datetime):
             raise UsageError(f"now must be a datetime, not {type(now).__name__}", param="now")
         if on_mismatch not in ("lenient", "strict"):
@@ -291,7 +332,7 @@ class ChatFormat:
             variables=variables,
             now=now,
             add_generation_prompt=add_generation_prompt,
-            continued=_continued(continue_final_message, checked),
+            continued=continued_field(continue_final_message, checked),
             media_placeholder=media_placeholder,
         )
         prompt = prompter.prompt(rendering, request)
@@ -352,9 +393,23 @@ class ChatFormat:
     def masks(self, request: DialectRequest, vocab: Vocabulary) -> Masks:
         """The masks of a turn over ``vocab``, shared by equal requests."""
         trie = self._keep(("trie", vocab.hash), lambda: TokenTrie(vocab.token_bytes, vocab.size))
+        tokens = TurnTokens.of(vocab, all_stops(self.profile))
         return self._keep(
-            ("masks", vocab.hash, _key(request)), lambda: masks_for(self.writer(request, vocab), vocab, trie)
+            ("masks", vocab.hash, tokens.eos_ids, _key(request)),
+            lambda: masks_for(self.writer(request, vocab), tokens, trie),
         )
+
+    def borrowed_masks(self, engine: str, request: DialectRequest, vocab: Vocabulary) -> Cursor:
+        """A cursor of another engine at the start of a turn; its vocabulary and grammar are made once."""
+        kind = borrowed.kind_of(engine)
+        tokens = TurnTokens.of(vocab, all_stops(self.profile))
+        known = (engine, vocab.hash, tokens.eos_ids)
+        made = self._keep(("vocabulary", *known), lambda: kind.vocabulary(tokens))
+
+        def start() -> Borrowed:
+            return kind.start(tokens, made, behind(self.writer(request, vocab), request.prefix.encode()))
+
+        return self._keep(("borrowed", *known, _key(request)), start).fork()
 
     def _keep(self, key: object, make: Callable[[], T]) -> T:
         with self._lock:
@@ -378,72 +433,3 @@ def _opens_known(profile: Profile, prefix: str) -> bool:
 def _key(request: DialectRequest) -> str:
     """Equal for requests with equal grammars."""
     return json.dumps(dataclasses.asdict(request), default=repr, sort_keys=False)
-
-
-def _is_prefill(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """True: the last message is one of the assistant that waits for its end. Raises: UsageError for two of them."""
-
-    def unfinished(message: Mapping[str, Any]) -> bool:
-        return message["role"] == "assistant" and "tool_calls" not in message
-
-    if not unfinished(messages[-1]):
-        return False
-    if len(messages) > 1 and unfinished(messages[-2]):
-        raise UsageError(
-            "two messages of the assistant at the end: which one should the model go on with? Join them",
-            param=f"messages[{len(messages) - 1}]",
-        )
-    return True
-
-
-def _continued(wanted: bool | str, messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """The field of the last message that the model goes on with."""
-    if not wanted:
-        return None
-    last = messages[-1]
-    if last["role"] != "assistant" or "tool_calls" in last:
-        raise UsageError(
-            "only a last message of the assistant without calls can be continued", param="continue_final_message"
-        )
-    if wanted is True:
-        return "reasoning_content" if last.get("reasoning_content") and not last.get("content") else "content"
-    if wanted not in ("content", "reasoning_content"):
-        raise UsageError(
-            f"continue_final_message must be true, false, content or reasoning_content, not {wanted!r}",
-            param="continue_final_message",
-        )
-    return wanted
-
-
-def _json_file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise UsageError(f"{path} is not JSON: {error}", param="folder") from error
-    return value if isinstance(value, dict) else {}
-
-
-def _templates(folder: Path, config: Mapping[str, Any]) -> tuple[str, str | None]:
-    """(template, tool template) of a model folder: files win over tokenizer_config.json, as in transformers."""
-    found = config.get("chat_template")
-    named: dict[str, str] = {}
-    if isinstance(found, str):
-        named["default"] = found
-    elif isinstance(found, list):
-        named = {entry["name"]: entry["template"] for entry in found if isinstance(entry, dict)}
-    for file in sorted((folder / "additional_chat_templates").glob("*.jinja")):
-        named[file.stem] = file.read_text("utf-8")
-    if (folder / "chat_template.jinja").is_file():
-        named["default"] = (folder / "chat_template.jinja").read_text("utf-8")
-    if not named:
-        raise TemplateError(f"{folder} holds no chat template (chat_template.jinja or tokenizer_config.json)")
-    source = named.get("default") or next(iter(named.values()))
-    return source, named.get("tool_use")
-
-
-def _token_text(token: Any) -> str:
-    if isinstance(token, Mapping):
-        token = token.get("content")
-    return token if isinstance(token, str) else ""

@@ -18,12 +18,19 @@ from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.history import second_forms
+from dragoman.template.history import second_forms, with_role
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
 from dragoman.vocab import Vocabulary
 
 Part = tuple[str, bool]
+
+# Roles that every template has, or that are rewritten for it.
+_SURE_ROLES = frozenset(("system", "developer", "user", "assistant"))
+# Roles of tools' results: what clients send, and what templates call them.
+_RESULTS = frozenset(("tool", "function"))
+_RESULT_ROLES = ("tool", "observation", "ipython", "function", "tool_response")
+_NEEDLE = "xqzneedle"
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,49 @@ class Prompter:
         self._literals = (*profile.literals, *template.texts) if vocab is not None else ()
 
     def prompt(self, rendering: Rendering, request: DialectRequest) -> Prompt:
-        """The prompt of a checked request. Raises: TemplateError, LimitError, UsageError."""
+        """The prompt of a checked request.
+
+        Results of tools that the template has no place for go under another role that it knows. Raises: TemplateError,
+        LimitError, UsageError, also for a message of a role that the template leaves out.
+        """
+        made = self._prompt(rendering, request)
+        lost = self._lost(made, rendering, request)
+        if lost is None:
+            return made
+        role = rendering.messages[lost]["role"]
+        for other in self._result_roles() if role in _RESULTS else ():
+            form = replace(rendering, messages=with_role(rendering.messages, role, other))
+            with suppress(TemplateError):
+                made = self._prompt(form, request)
+                if self._lost(made, form, request) is None:
+                    return made
+        raise UsageError(
+            f"messages[{lost}].role is {role!r}, which this chat template does not write: the message would be lost; "
+            "give it under a role that the template has (user, assistant, ...)",
+            param=f"messages[{lost}].role",
+        )
+
+    def _result_roles(self) -> tuple[str, ...]:
+        """Roles for a tool's result: those that the template asks for, the user's where it leaves calls out too."""
+        known = tuple(role for role in _RESULT_ROLES if role in self._template.compared)
+        return (*known, "user") if calls_left_out(self._profile) else known
+
+    def _lost(self, made: Prompt, rendering: Rendering, request: DialectRequest) -> int | None:
+        """The first message of an unusual role that the prompt leaves out."""
+        written = made.text
+        for at, message in enumerate(rendering.messages):
+            role, text = message["role"], _content_text(message.get("content")).strip()
+            if role in _SURE_ROLES or not text or (role in _RESULTS and text in written):
+                continue
+            # A template may write it in another form (as JSON, say): what becomes of a plain word tells.
+            told = {**message, "content": _NEEDLE}
+            messages = [*rendering.messages[:at], told, *rendering.messages[at + 1 :]]
+            with suppress(TemplateError):
+                if _NEEDLE not in self._prompt(replace(rendering, messages=messages), request).text:
+                    return at
+        return None
+
+    def _prompt(self, rendering: Rendering, request: DialectRequest) -> Prompt:
         messages, tools = [*rendering.messages], [*rendering.tools]
         last: Mapping[str, Any] = {}
         if rendering.continued is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman.chat import Message
 from dragoman.dialect.build import build
-from dragoman.dialect.facts import ids_after_name
+from dragoman.dialect.facts import call_constants, ids_after_name
 from dragoman.dialect.families import Family
 from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.errors import DragomanError
@@ -211,7 +211,11 @@ class _Prover:
         late = tools is not None and tools.ids_after_arguments
         after_name = ids_after_name(self.profile)
         builder = MessageBuilder(
-            _tool_dicts(), id_source=lambda: "", ids_after_name=after_name, ids_after_arguments=late
+            _tool_dicts(),
+            id_source=lambda: "",
+            ids_after_name=after_name,
+            ids_after_arguments=late,
+            constants=call_constants(self.profile),
         )
         builder.push_all(reader.feed(text.encode()))
         builder.push_all(reader.finish("stop"))

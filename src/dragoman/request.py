@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from dragoman.dialect.request import Answer, Choice, DialectRequest, GbnfAnswer, JsonAnswer, Tool
 from dragoman.errors import UsageError
 from dragoman.grammar.schema.options import SchemaOptions
 from dragoman.template.profile import Profile
+from dragoman.vocab import Vocabulary
 
 
 def dialect_request(
@@ -22,14 +26,14 @@ def dialect_request(
     reasoning_format: str,
     undeclared_calls: str,
     schema_options: SchemaOptions | None,
+    reasoning_chars: int | None = None,
 ) -> DialectRequest:
     """The dialect's view of a request; its prefix is filled in once the prompt is known. Raises: UsageError."""
-    if parallel_tool_calls is not None and not isinstance(parallel_tool_calls, bool):
+    checked_text(grammar, "grammar", none=True)
+    if schema_options is not None and not isinstance(schema_options, SchemaOptions):
         raise UsageError(
-            f"parallel_tool_calls must be true or false, not {parallel_tool_calls!r}", param="parallel_tool_calls"
+            f"schema_options is a SchemaOptions, not {type(schema_options).__name__}", param="schema_options"
         )
-    if grammar is not None and not isinstance(grammar, str):
-        raise UsageError(f"grammar must be a text, not {type(grammar).__name__}", param="grammar")
     declared = tuple(_tool(tool) for tool in tools)
     choice, allowed = _choice(tool_choice, declared)
     answer = _answer(response_format, grammar)
@@ -43,9 +47,7 @@ def dialect_request(
         raise UsageError(
             f"undeclared_calls must be content or call, not {undeclared_calls!r}", param="undeclared_calls"
         )
-    parallel = parallel_tool_calls
-    if parallel is None:
-        parallel = profile.tools is None or profile.tools.parallel
+    parallel = checked_flag(parallel_tool_calls, "parallel_tool_calls", profile.tools is None or profile.tools.parallel)
     return DialectRequest(
         tools=declared,
         choice=choice,
@@ -55,6 +57,7 @@ def dialect_request(
         answer=answer,
         undeclared="call" if undeclared_calls == "call" else "content",
         schema_options=schema_options or SchemaOptions(),
+        reasoning_chars=checked_size(reasoning_chars, "reasoning_chars"),
     )
 
 
@@ -118,17 +121,118 @@ def _answer(response_format: Any, grammar: str | None) -> Answer | None:
     if response_format is None:
         return None
     kind = response_format.get("type") if isinstance(response_format, Mapping) else response_format
+    if not isinstance(kind, str) or kind not in ("text", "json_object", "json_schema"):
+        raise UsageError(
+            f"response_format.type must be text, json_object or json_schema, not {kind!r}", param="response_format.type"
+        )
     if kind == "text":
         return None
     if kind == "json_object":
         schema = response_format.get("schema") if isinstance(response_format, Mapping) else None
+        if schema is not None and not isinstance(schema, Mapping | bool):
+            param = "response_format.schema"
+            raise UsageError(f"{param} must be a JSON Schema, not {type(schema).__name__}", param=param)
         return JsonAnswer(schema)
-    if kind == "json_schema":
-        named = response_format.get("json_schema", response_format)
-        schema = named.get("schema") if isinstance(named, Mapping) else None
-        if not isinstance(schema, Mapping | bool):
-            raise UsageError("response_format json_schema holds no schema", param="response_format.json_schema.schema")
-        return JsonAnswer(schema)
-    raise UsageError(
-        f"response_format type must be text, json_object or json_schema, not {kind!r}", param="response_format.type"
-    )
+    named = response_format.get("json_schema", response_format) if isinstance(response_format, Mapping) else None
+    schema = named.get("schema") if isinstance(named, Mapping) else None
+    if not isinstance(schema, Mapping | bool):
+        param = "response_format.json_schema.schema"
+        raise UsageError(f"{param} must be a JSON Schema, not {type(schema).__name__}", param=param)
+    return JsonAnswer(schema)
+
+
+def is_prefill(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """True: the last message is one of the assistant that waits for its end. Raises: UsageError for two of them."""
+
+    def unfinished(message: Mapping[str, Any]) -> bool:
+        return message["role"] == "assistant" and "tool_calls" not in message
+
+    if not unfinished(messages[-1]):
+        return False
+    if len(messages) > 1 and unfinished(messages[-2]):
+        raise UsageError(
+            "two messages of the assistant at the end: which one should the model go on with? Join them",
+            param=f"messages[{len(messages) - 1}]",
+        )
+    return True
+
+
+def continued_field(wanted: bool | str, messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """The field of the last message that the model goes on with."""
+    if not wanted:
+        return None
+    last = messages[-1]
+    if last["role"] != "assistant" or "tool_calls" in last:
+        raise UsageError(
+            "only a last message of the assistant without calls can be continued", param="continue_final_message"
+        )
+    if wanted is True:
+        return "reasoning_content" if last.get("reasoning_content") and not last.get("content") else "content"
+    return wanted
+
+
+# -- single arguments --------------------------------------------------------------------------------------------------
+
+
+def checked_text(value: Any, param: str, *, none: bool = False) -> Any:
+    """``value``, a text that can be encoded, or None where ``none`` allows it. Raises: UsageError."""
+    if value is None and none:
+        return None
+    if not isinstance(value, str):
+        raise UsageError(f"{param} must be a text, not {type(value).__name__} {value!r:.40}", param=param)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{param} has half a surrogate pair at character {error.start}", param=param) from None
+    return value
+
+
+def checked_flag(value: Any, param: str, default: bool = False) -> bool:
+    """``value`` as a bool, NumPy's among them; None: the default. Raises: UsageError."""
+    if value is None:
+        return default
+    if not isinstance(value, (bool, np.bool_)):
+        raise UsageError(f"{param} must be true or false, not {value!r:.40}", param=param)
+    return bool(value)
+
+
+def checked_size(value: Any, param: str) -> int | None:
+    """A number of things, 0 or more, or None. Raises: UsageError."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise UsageError(f"{param} must be a whole number from 0 on, not {value!r:.40}", param=param)
+    return int(value)
+
+
+def checked_continuation(value: Any) -> bool | str:
+    """``continue_final_message``: a flag, or the field to go on with. Raises: UsageError."""
+    if isinstance(value, str) and value in ("content", "reasoning_content"):
+        return value
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    param = "continue_final_message"
+    raise UsageError(f"{param} must be true, false, content or reasoning_content, not {value!r:.40}", param=param)
+
+
+def checked_seed(value: Any) -> None:
+    """``id_seed``. Raises: UsageError."""
+    if isinstance(value, bool) or not isinstance(value, (int, str, np.integer, type(None))):
+        raise UsageError(f"id_seed must be a number or a text, not {value!r:.40}", param="id_seed")
+
+
+def checked_path(value: Any, param: str) -> str | os.PathLike[str]:
+    """A path that is text. Raises: UsageError."""
+    path: str | os.PathLike[str] = value
+    if not isinstance(value, (str, os.PathLike)) or isinstance(os.fspath(value), bytes):
+        raise UsageError(f"{param} must be a path, not {type(value).__name__} {value!r:.40}", param=param)
+    return path
+
+
+def checked_vocab(value: Any) -> None:
+    """A vocabulary or None. Raises: UsageError."""
+    if value is not None and not isinstance(value, Vocabulary):
+        raise UsageError(
+            f"vocab must be a Vocabulary (see Vocabulary.from_folder, from_gguf), not {type(value).__name__}",
+            param="vocab",
+        )

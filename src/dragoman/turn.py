@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import secrets
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dragoman.chat import Delta, Message
 from dragoman.constraint.constraint import Constraint
+from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.write_calls import CALL_RULE
-from dragoman.engine import GrammarSpec, Trigger
-from dragoman.errors import StateError, UsageError
+from dragoman.engine import GrammarForm, GrammarSpec, Trigger
+from dragoman.errors import GrammarError, LimitError, StateError, UsageError
 from dragoman.events import Event
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.notation.ebnf import to_ebnf
@@ -50,12 +53,14 @@ class TurnGrammar:
         self._format = fmt
         self._request = request
         self.triggers: tuple[str, ...] = facts.triggers(fmt.profile, request)
-        self.lazy: bool = bool(self.triggers) and request.answer is None
+        # Before a trigger a lazy grammar would let the model think on.
+        self.lazy: bool = bool(self.triggers) and request.answer is None and request.reasoning_chars is None
 
     @property
     def constrains(self) -> bool:
         """False: anything may be written, so an engine needs no grammar."""
-        return bool(self._request.callable_tools) or self._request.answer is not None
+        request = self._request
+        return bool(request.callable_tools) or request.answer is not None or request.reasoning_chars is not None
 
     def to_gbnf(self) -> str:
         """The grammar in llama.cpp's notation. Lazy: from the trigger on. Raises: SchemaError."""
@@ -78,11 +83,23 @@ class TurnGrammar:
         """What may be written behind the prompt."""
         return behind(self._format.writer(self._request, vocab), self._request.prefix.encode())
 
-    def spec(self) -> GrammarSpec | None:
-        """The same as an engine takes it, None where nothing is constrained."""
-        if not self.constrains:
+    def spec(self, forms: Sequence[GrammarForm] = ("gbnf",)) -> GrammarSpec | None:
+        """The same in the first of ``forms`` that can say it; None: nothing is constrained. Raises: SchemaError."""
+        if not self.constrains or not forms:
             return None
-        return GrammarSpec(self.to_gbnf(), self.lazy, tuple(Trigger(word) for word in self.triggers))
+        for form in forms[:-1]:
+            try:
+                return self._spec(form)
+            except (GrammarError, LimitError):  # what one notation cannot say (bytes, depth) another may
+                continue
+        return self._spec(forms[-1])
+
+    def _spec(self, form: GrammarForm) -> GrammarSpec:
+        if form == "gbnf":
+            return GrammarSpec(self.to_gbnf(), self.lazy, tuple(Trigger(word) for word in self.triggers))
+        if form == "structural_tag":
+            return GrammarSpec(json.dumps(self.to_structural_tag()), form=form)
+        return GrammarSpec(self.to_lark() if form == "lark" else self.to_ebnf(), form=form)
 
 
 class Turn:
@@ -106,7 +123,7 @@ class Turn:
         self.generation_prompt = generation_prompt
         self.grammar = TurnGrammar(fmt, request)
         controls = frozenset(fmt.profile.literals) if fmt.vocab is None else fmt.vocab.controls
-        self.stops: tuple[str, ...] = facts.stops(fmt.profile)
+        self.stops: tuple[str, ...] = facts.stops(fmt.profile, request)
         self.preserved_tokens: tuple[str, ...] = facts.preserved_tokens(fmt.profile, controls)
         self.thinking_tags: tuple[str, str] | None = facts.thinking_tags(fmt.profile, request)
         self._echo = echo
@@ -124,6 +141,8 @@ class Turn:
             id_source=_id_source(id_seed),
             ids_after_name=facts.ids_after_name(fmt.profile),
             ids_after_arguments=calls is not None and calls.ids_after_arguments,
+            constants=facts.call_constants(fmt.profile),
+            value_closer=facts.value_closer(fmt.profile),
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -149,12 +168,12 @@ class Turn:
         else:
             items = self._tokens(chunk, reader)
         for item in items:
-            if reader.ended and not self._late and item != b"":
-                self._late = True
-                self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
             events = reader.feed(item)
             if events:
                 deltas += _merged(self._builder.push_all(events))
+            if reader.unread and not self._late:
+                self._late = True
+                self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
         return deltas
 
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
@@ -200,7 +219,6 @@ class Turn:
 
     def _reader_for(self, chunk: Chunk) -> Reader:
         kind = _kind(chunk)
-        self._type = type(chunk)
         if self._kind is None:
             self._kind = kind
         elif self._kind != kind:
@@ -208,6 +226,7 @@ class Turn:
         if self._reader is None:
             self._start(self._vocab() if kind == _TOKENS else None)
         assert self._reader is not None
+        self._type = type(chunk)
         return self._reader
 
     def _start(self, vocab: Vocabulary | None) -> Reader:
@@ -239,9 +258,7 @@ class Turn:
         vocab = self._vocab()
         symbols = reader.symbols
         items: list[Item] = []
-        for token in token_ids:
-            if not isinstance(token, SupportsIndex):
-                raise UsageError(f"a chunk is text, bytes or token ids, not {type(token).__name__}", param="chunk")
+        for token in _checked_ids(token_ids, vocab.size):
             if vocab.is_control(token):
                 rest = self._utf8.finish()
                 if rest:
@@ -256,14 +273,23 @@ class Turn:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def constraint(self, vocab: Vocabulary | None = None) -> Constraint:
+    @overload
+    def constraint(self, vocab: Vocabulary | None = None, *, engine: Literal["own"] = "own") -> Constraint: ...
+    @overload
+    def constraint(self, vocab: Vocabulary | None = None, *, engine: str) -> Cursor: ...
+    def constraint(self, vocab: Vocabulary | None = None, *, engine: str = "own") -> Cursor:
         """A fresh cursor over what may be written from here: after the generation prompt, before the first token.
 
-        Raises: SchemaError for what cannot be enforced, UsageError without a vocabulary.
+        engine: who makes the masks: ``own``, ``llguidance`` or ``xgrammar`` (packages of the extra ``peers``), which
+        take what :attr:`grammar` exports. Where an export is coarser than the grammar, so are their masks.
+        Raises: SchemaError for what cannot be enforced, UsageError without a vocabulary or the engine's package,
+        GrammarError where the engine refuses the grammar.
         """
         vocab = vocab or self.format.vocab
         if not isinstance(vocab, Vocabulary):
             raise UsageError("a constraint needs a Vocabulary: give one here or to ChatFormat", param="vocab")
+        if engine != "own":
+            return self.format.borrowed_masks(engine, self.request, vocab)
         masks = self.format.masks(self.request, vocab)
         state: Position = masks.start()
         for text, is_input in self._written():
@@ -276,7 +302,27 @@ class Turn:
 def _kind(chunk: Chunk) -> str:
     if isinstance(chunk, str):
         return "str"
-    return "bytes" if isinstance(chunk, _BYTES) else _TOKENS
+    if isinstance(chunk, _BYTES):
+        return "bytes"
+    if isinstance(chunk, Mapping) or not isinstance(chunk, Iterable):
+        raise UsageError(f"a chunk is text, bytes or token ids, not {type(chunk).__name__}", param="chunk")
+    return _TOKENS
+
+
+def _checked_ids(token_ids: Sequence[int], size: int) -> list[int]:
+    """All of the ids, before any of them is read. Raises: UsageError."""
+    wrong: Any = token_ids
+    try:
+        ids = []
+        for wrong in token_ids:
+            number = wrong if type(wrong) is int else index(wrong)
+            if not 0 <= number < size:
+                raise UsageError(f"token id {number} is outside of the vocabulary of {size}", param="chunk")
+            ids.append(number)
+    except TypeError:
+        kind = type(wrong).__name__
+        raise UsageError(f"a chunk is text, bytes or token ids, not {kind} {wrong!r:.40}", param="chunk") from None
+    return ids
 
 
 def _advance(

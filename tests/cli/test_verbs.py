@@ -53,11 +53,69 @@ def test_every_verb_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
         assert "--json" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [[], ["nope"], ["inspect"], ["check", "x.jsonl"], ["serve", "--port", "x"]])
-def test_wrong_usage_is_2(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(arguments)
-    assert left.value.code == 2
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "VERB"),
+        (["nope"], "'nope'"),
+        (["inspect"], "TEMPLATE"),
+        (["check", "x.jsonl"], "--templates"),
+        (["serve", "--port", "x"], "--port"),
+        (["grammar", "chatml", "--to", "latin"], "'gbnf'"),
+        (["parse", "chatml", "--chunk", "0"], "give 1 or more"),
+        (["parse", "chatml", "--chunk", "-3"], "give 1 or more"),
+        (["parse", "chatml", "--request", "-"], "both come from stdin"),
+        (["render", "chatml", "--request", "{nothing}"], "there is no file"),
+        (["render", "chatml", "--tools", "{nothing}"], "wanted is a JSON list of tools"),
+        (["render", "chatml", "--schema", "{nothing}"], "wanted is a JSON Schema"),
+        (["parse", "chatml", "--output", "{nothing}"], "what a model wrote"),
+        (["check", "{nothing}", "--templates", "{folder}"], "one case a line"),
+        (["check", "{broken}", "--templates", "{nothing}"], "--templates"),
+        (["render", "chatml", "--request", "{folder}"], "is a folder"),
+        (["render", "chatml", "--request", "{broken}"], "line 2, column 1"),
+        (["render", "chatml", "--request", "{bytes}"], "no UTF-8 text (byte 1)"),
+        (["render", "chatml", "--request", "{number}"], "holds a number; wanted is a chat request"),
+        (["render", "chatml", "--request", "{empty}"], "holds no messages"),
+        (["render", "chatml", "--tools", "{number}"], "not a number"),
+        (["inspect", "{bytes}"], "TEMPLATE: "),
+    ],
+)
+def test_wrong_usage_is_2_and_one_line_that_says_what_to_do(
+    run: Run, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    contents = {"broken": b'{"messages":\n]', "bytes": b"a\xff", "number": b"5", "empty": b"[]"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    names = {**{name: tmp_path / name for name in contents}, "nothing": tmp_path / "no such file", "folder": tmp_path}
+    words = [word.format(**names) for word in arguments]
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("dragoman")
+    assert said in err
+    code, out, err = run(*words, "--json")
+    assert (code, err) == (2, "")
+    error = json.loads(out)["error"]
+    assert said in error["message"]
+    assert (error["type"], error["exit_code"]) == ("usage_error", 2)
+
+
+def test_what_fails_is_1_and_json_where_json_is_wanted(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.jinja").write_text("{% if %}")
+    assert run("inspect", tmp_path / "broken.jinja")[0] == 1
+    code, out, err = run("inspect", tmp_path / "broken.jinja", "--json")
+    assert (code, err) == (1, "")
+    assert json.loads(out)["error"]["type"] == "template_error"
+    code, out, _ = run("inspect", "http://127.0.0.1:9", "--json")
+    assert (code, json.loads(out)["error"]["type"]) == (1, "engine_error")
+
+
+def test_a_list_is_a_conversation(run: Run, template: Path, tmp_path: Path) -> None:
+    messages = tmp_path / "messages.json"
+    messages.write_text('[{"role": "user", "content": "Salut"}]')
+    assert "Salut" in run("render", template, "--request", messages)[1]
+    messages.write_text("[]")
+    assert "Salut" in run("render", template, "--request", messages, "--user", "Salut")[1]
 
 
 def test_inspect_prints_facts_evidence_and_proof(run: Run, template: Path) -> None:
@@ -65,12 +123,20 @@ def test_inspect_prints_facts_evidence_and_proof(run: Run, template: Path) -> No
     assert code == 0
     for part in ("<do>\\n", "because of probe:", "parallel_tool_calls", "proven", "supports_tools", "OBJECT"):
         assert part in out
+    assert "<|from|>user\n«What is the weather in Lisbon?»<|fin|>" in out
+    assert "write.call" not in out
+    assert 'write.call = \'<do>\\n{"name": "get_weather"' in run("inspect", template, "--grammar")[1]
     code, out, _ = run("inspect", template, "--json")
     assert code == 0
     known = json.loads(out)
     assert known["proof"]["reasoning"]["status"] == "proven"
     assert known["profile"]["evidence"]["tools.call"]
     assert known["capabilities"]["supports_tool_calls"] is True
+    facts = {fact["name"]: fact for fact in known["facts"]}
+    assert facts["tools.format"]["value"] == '"json_native"'
+    assert facts["tools.format"]["why"][0].startswith("probe: ")
+    assert "".join(part["text"] for part in known["example"]["parts"]) == known["example"]["prompt"]
+    assert {rule["rule"] for rule in known["grammar"]["write"]} >= {"write", "write.call"}
 
 
 def test_inspecting_a_folder_gives_one_line_a_template(run: Run, template: Path, tmp_path: Path) -> None:
@@ -145,10 +211,9 @@ def test_render_takes_a_request_as_a_server_does(run: Run, template: Path, tmp_p
     assert out == Service().post(body, "/apply-template").json()["prompt"]
     request.write_text('{"messages": 5}')
     assert run("render", template, "--request", request)[0] == 2
-    assert run("render", template, "--request", tmp_path / "nothing.json")[0] == 1
 
 
-@pytest.mark.parametrize("chunk", [0, 1, 7])
+@pytest.mark.parametrize("chunk", [1, 7, 10_000])
 def test_parse(
     run: Run, template: Path, tools: Path, chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -163,6 +228,14 @@ def test_parse(
     assert "".join(delta.get("content", "") for delta in shown["deltas"]) == "So."
     file = tmp_path / "out.txt"
     file.write_text(OUTPUT)
+    out = run("parse", template, "--tools", tools, "--output", file, "--chunk", chunk, "--steps", "--json")[1]
+    steps = json.loads(out)["steps"]
+    assert [delta for step in steps for delta in step["deltas"]] == json.loads(out)["deltas"]
+    assert "".join(step["chunk"] for step in steps[:-1]) == OUTPUT
+    assert all(step["reader"]["settled"] <= step["reader"]["position"] for step in steps)
+    assert steps[-1]["reader"]["position"] == len(OUTPUT)
+    out = run("parse", template, "--tools", tools, "--output", file, "--chunk", chunk, "--steps")[1]
+    assert out.splitlines()[0].split()[:3] == ["piece", "threads", "read"]
     out = run("parse", template, "--tools", tools, "--output", file, "--deltas")[1]
     assert json.loads(out[: out.index("\n")]) == {"reasoning_content": "hm"}
 
@@ -189,15 +262,21 @@ def test_grammar(run: Run, template: Path, tools: Path) -> None:
 
 
 def test_grammar_in_other_notations(run: Run, template: Path, tools: Path) -> None:
-    begins = {"lark": "start:", "ebnf": "root ::=", "structural-tag": "{"}
+    begins = {"lark": "start:", "ebnf": "root ::=", "structural-tag": "{", "gbnf": "root ::="}
     for notation, begin in begins.items():
         code, out, err = run("grammar", template, "--tools", tools, "--to", notation)
         assert code == 0
         assert out.startswith(begin)
-        assert "lazy" not in err
+        assert ("lazy" in err) == (notation == "gbnf")
         assert notation in json.loads(run("grammar", template, "--tools", tools, "--to", notation, "--json")[1])
     shown = json.loads(run("grammar", template, "--to", "response-template")[1])
     assert set(shown["fields"]) >= {"content", "tool_calls"}
+    out = run("grammar", template, "--tools", tools, "--to", "listing")[1]
+    assert "write.call = " in out
+    assert "How its output is read" in out
+    listed = json.loads(run("grammar", template, "--tools", tools, "--to", "listing", "--json")[1])
+    named = {rule["rule"] for rule in listed["read"]}
+    assert {"turn", "call", "body"} <= named
 
 
 def test_grammar_of_a_form_of_answer(run: Run, template: Path, tmp_path: Path) -> None:
@@ -236,33 +315,88 @@ def test_check_passes_what_is_right(run: Run, template: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"content": "No."}, "content is 'So.' instead of 'No.'"),
+        ({"content": "No."}, "content\n  - 'No.'\n  + 'So.'"),
         ({"reasoning_content": None}, "reasoning_content"),
-        ({"tool_calls": []}, "1 calls instead of 0"),
-        ({"tool_calls": [{"name": "get_time", "arguments": {}}]}, "instead of 'get_time'"),
-        ({"tool_calls": [{"name": "get_weather", "arguments": {"days": 2, "city": "Rome"}}]}, "arguments are"),
-        ({"tool_calls": [{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}, "id": "x"}]}, "id is"),
+        ({"tool_calls": []}, "the calls\n  - none\n  + get_weather"),
+        (
+            {"tool_calls": [{"name": "get_time", "arguments": {}}]},
+            "the name of call 0\n  - 'get_time'\n  + 'get_weather'",
+        ),
+        (
+            {"tool_calls": [{"name": "get_weather", "arguments": {"days": 2, "city": "Rome"}}]},
+            "the arguments of call 0",
+        ),
+        (
+            {"tool_calls": [{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}, "id": "x"}]},
+            "the id of call 0\n  - 'x'",
+        ),
     ],
 )
 def test_check_fails_what_is_wrong(run: Run, template: Path, tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     bad = case(expect={**case()["expect"], **wrong})
-    code, out, _ = checked(run, tmp_path, case(), bad, options=("--failures",))
+    code, out, _ = checked(run, tmp_path, case(), bad)
     assert code == 1
     assert said in out
+    assert "(whole, bytes, random)" in out
     assert out.splitlines()[-1].split()[1:3] == ["1", "2"]
     code, out, _ = checked(run, tmp_path, bad, options=("--json",))
     assert code == 1
-    assert json.loads(out)["failures"][0]["faults"].keys() == {"whole", "bytes", "random"}
+    known = json.loads(out)
+    assert known["templates"] == {"ours": {"cases": 1, "passed": 0}}
+    assert known["failures"][0]["faults"].keys() == {"whole", "bytes", "random"}
+    assert known["failures"][0]["faults"]["whole"].keys() == {"what", "expected", "found"}
 
 
-def test_check_of_what_is_no_case(run: Run, template: Path, tmp_path: Path) -> None:
-    code, _, err = checked(run, tmp_path, {"id": 1})
+def test_check_shows_ten_failures_unless_all_are_wanted(run: Run, template: Path, tmp_path: Path) -> None:
+    bad = [case(id=f"case {number}", expect={"content": "No."}) for number in range(12)]
+    out = checked(run, tmp_path, *bad)[1]
+    assert "2 more cases fail" in out
+    assert "case 11" not in out
+    assert "case 11" in checked(run, tmp_path, *bad, options=("--failures",))[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"id": 1}, "'template' is missing"),
+        ([], "it is no object"),
+        (case(output=None), "'output' is missing or no text"),
+        (case(request={"messages": [], "colour": 1}), "'colour', which no turn takes"),
+        (case(expect={"tool_calls": [{"name": "x"}]}), "each with name and arguments"),
+    ],
+)
+def test_check_of_what_is_no_case(run: Run, template: Path, tmp_path: Path, wrong: Any, said: str) -> None:
+    code, _, err = checked(run, tmp_path, case(), wrong)
     assert code == 2
-    assert "line 1" in err
-    code, out, _ = checked(run, tmp_path, case(template="other"), options=("--failures",))
+    assert "line 2" in err
+    assert said in err
+
+
+def test_check_of_a_template_that_is_not_there(run: Run, template: Path, tmp_path: Path) -> None:
+    code, out, _ = checked(run, tmp_path, case(template="other"))
     assert code == 1
     assert "other.jinja" in out
-    assert checked(run, tmp_path, case(), options=("--only", "zzz"))[0] == 2
+    code, _, err = checked(run, tmp_path, case(), options=("--only", "zzz"))
+    assert code == 2
+    assert "'zzz'" in err
+
+
+def test_colours_are_for_terminals_that_want_them(
+    run: Run, template: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = ("render", template, "--user", "Hi", "--parts")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    assert "«Hi»" in run(*words)[1]
+    assert "\x1b" not in run("inspect", template)[1]
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = run(*words)[1]
+    assert "«" not in coloured
+    assert "\x1b[30;43mHi\x1b[0m" in coloured
+    assert "\x1b[32mproven\x1b[0m" in run("inspect", template)[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "«Hi»" in run(*words)[1]
 
 
 def test_models_tells_what_is_there(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.engine import Engine, Generation, GrammarSpec, Sampling
 from dragoman.engines.embedded import Embedded
-from dragoman.engines.scripted import Dice, Scripted
+from dragoman.engines.scripted import Dice, Record, Scripted
+from tests.contract import upstreams
 
 # A language that all engines can be held to, small enough to be written down in both notations.
 SENTENCES = tuple(
@@ -17,6 +19,7 @@ SENTENCES = tuple(
 GBNF = 'root ::= "the " ("big" | "wee") " " ("fox" | "é😀") " says " ("a" | "bb")'
 # Words without end: what an engine writes until it is stopped.
 ENDLESS_GBNF = 'root ::= ("word" " ")+ "."'
+ENDLESS_SEED = 99  # tells the two requests apart where an engine takes no grammar
 TOKENS: tuple[bytes, ...] = (*(bytes([byte]) for byte in range(256)), b"the ", b" says ", b"word", b"fox", b"<end>")
 END = len(TOKENS) - 1
 
@@ -65,13 +68,33 @@ class Words(Texts):
         return False
 
 
+def gbnf(text: str) -> GrammarSpec:
+    return GrammarSpec(text)
+
+
+def ebnf(text: str) -> GrammarSpec:
+    """Grammars as plain as ours here read the same in both notations."""
+    return GrammarSpec(text, form="ebnf")
+
+
+def structural_tag(text: str) -> GrammarSpec:
+    tag = {"type": "structural_tag", "format": {"type": "grammar", "grammar": text}}
+    return GrammarSpec(json.dumps(tag), form="structural_tag")
+
+
 @dataclass
 class Subject:
-    """An engine under test. ``prompt``: any prompt it understands; ``settings``: sampling that suits it."""
+    """An engine under test. ``prompt``: any prompt it understands; ``settings``: sampling that suits it.
+
+    spell: a grammar in a notation that it takes; None: it takes none.
+    record: what its script was asked, if it has one.
+    """
 
     engine: Engine
     prompt: tuple[int, ...] = (1, 2, 3)
     settings: dict[str, Any] = field(default_factory=dict)
+    spell: Callable[[str], GrammarSpec] | None = gbnf
+    record: Record | None = None
 
     def sentence(self, *, max_tokens: int = 64, seed: int = 1, stops: tuple[str, ...] = ()) -> Generation:
         """A request that must be answered with one of SENTENCES."""
@@ -79,33 +102,45 @@ class Subject:
 
     def endless(self, *, max_tokens: int | None = 2_000, stops: tuple[str, ...] = ()) -> Generation:
         """A request that is answered with ``word word word ...`` until somebody stops it."""
-        return self._request(ENDLESS_GBNF, Words, max_tokens=max_tokens, seed=1, stops=stops)
+        return self._request(ENDLESS_GBNF, Words, max_tokens=max_tokens, seed=ENDLESS_SEED, stops=stops)
 
     def _request(
-        self, gbnf: str, stepper: Callable[[], Texts], *, max_tokens: int | None, seed: int, stops: tuple[str, ...]
+        self, grammar: str, stepper: Callable[[], Texts], *, max_tokens: int | None, seed: int, stops: tuple[str, ...]
     ) -> Generation:
         return Generation(
             self.prompt,
             "",
             stops=stops,
-            grammar=GrammarSpec(gbnf),
+            grammar=None if self.spell is None else self.spell(grammar),
             constraint=stepper,
             sampling=Sampling(max_tokens=max_tokens, seed=seed, **self.settings),
         )
 
 
+def part(request: Generation) -> str:
+    """What a script answers: as the grammar asks, and where none can be given as the seed does."""
+    if request.grammar is not None:
+        assert request.grammar.text in (GBNF, ENDLESS_GBNF)
+        assert (request.grammar.text == ENDLESS_GBNF) == (request.sampling.seed == ENDLESS_SEED)
+    seed = request.sampling.seed or 0
+    return "word " * 5_000 if seed == ENDLESS_SEED else SENTENCES[seed % 8]
+
+
+def constrained_part(request: Generation) -> str:
+    """The same, for servers to which a grammar must have come."""
+    assert request.grammar is not None
+    return part(request)
+
+
 def scripted() -> Subject:
     """Answers as the request asks: a script that knows its part."""
-
-    def answer(request: Generation) -> str:
-        assert request.grammar is not None
-        return "word " * 5_000 if request.grammar.gbnf == ENDLESS_GBNF else SENTENCES[(request.sampling.seed or 0) % 8]
-
-    return Subject(Scripted(answer, size=3, delay=0.001, encode=lambda piece: [ord(char) for char in piece]))
+    engine = Scripted(constrained_part, size=3, delay=0.001, encode=lambda piece: [ord(char) for char in piece])
+    return Subject(engine, record=engine.record)
 
 
 def dice() -> Subject:
-    return Subject(Dice(lambda token: TOKENS[token], len(TOKENS), stop_ids={END}, delay=0.001))
+    engine = Dice(lambda token: TOKENS[token], len(TOKENS), stop_ids={END}, delay=0.001)
+    return Subject(engine, record=engine.record)
 
 
 async def embedded(engine: Embedded) -> Subject:
@@ -115,3 +150,14 @@ async def embedded(engine: Embedded) -> Subject:
     # A ban on the full stop keeps the endless request endless; no other request writes one.
     dot = (await engine.tokenize("."))[0]
     return Subject(engine, tuple(prompt), {"temperature": 1.0, "logit_bias": {dot: float("-inf")}})
+
+
+# Servers of our own that answer as others do: how each is made, and how a grammar is spelt for it.
+UPSTREAMS: dict[str, tuple[Callable[[], upstreams.Server], Callable[[str], GrammarSpec] | None]] = {
+    "llama-server": (lambda: upstreams.llama_server(constrained_part), gbnf),
+    "vllm": (lambda: upstreams.vllm(constrained_part), structural_tag),
+    "vllm-ebnf": (lambda: upstreams.vllm(constrained_part), ebnf),
+    "sglang": (lambda: upstreams.sglang(constrained_part), structural_tag),
+    "sglang-ebnf": (lambda: upstreams.sglang(constrained_part), ebnf),
+    "completions": (lambda: upstreams.generic(part), None),
+}

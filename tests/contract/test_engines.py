@@ -7,7 +7,8 @@ import os
 import re
 import signal
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,10 +17,12 @@ import pytest
 
 from dragoman.engine import Chunk, Generation, GrammarSpec, Sampling, Trigger
 from dragoman.engines.embedded import Embedded
-from dragoman.engines.scripted import Dice, Scripted
+from dragoman.engines.recognise import recognise
+from dragoman.engines.scripted import Dice, Record, Scripted
 from dragoman.errors import EngineError
-from tests.contract import engines
-from tests.contract.engines import SENTENCES, Subject
+from tests.contract import engines, upstreams
+from tests.contract.engines import SENTENCES, UPSTREAMS, Subject
+from tests.server.live import live, wait_until
 
 T = TypeVar("T")
 
@@ -52,13 +55,39 @@ def real(run: Loop) -> Iterator[Embedded]:
     run(engine.aclose())
 
 
-@pytest.fixture(params=["scripted", "dice", "embedded"])
-def subject(request: pytest.FixtureRequest, run: Loop) -> Subject:
+@pytest.fixture(scope="module")
+def server_of() -> Iterator[Callable[[str], tuple[upstreams.Server, str]]]:
+    """(server, its address) of a name in UPSTREAMS; each is started once, and its record begins anew."""
+    running: dict[str, tuple[upstreams.Server, str]] = {}
+    with ExitStack() as stack:
+
+        def start(name: str) -> tuple[upstreams.Server, str]:
+            if name not in running:
+                server = UPSTREAMS[name][0]()
+                running[name] = server, stack.enter_context(live(server.app))
+            server, address = running[name]
+            server.engine.record = Record()
+            server.seen.clear()
+            return server, address
+
+        yield start
+
+
+@pytest.fixture(params=["scripted", "dice", "embedded", *UPSTREAMS])
+def subject(
+    request: pytest.FixtureRequest, run: Loop, server_of: Callable[[str], tuple[upstreams.Server, str]]
+) -> Iterator[Subject]:
     if request.param == "scripted":
-        return engines.scripted()
-    if request.param == "dice":
-        return engines.dice()
-    return run(engines.embedded(request.getfixturevalue("real")))
+        yield engines.scripted()
+    elif request.param == "dice":
+        yield engines.dice()
+    elif request.param == "embedded":
+        yield run(engines.embedded(request.getfixturevalue("real")))
+    else:
+        server, address = server_of(request.param)
+        engine = run(recognise(address)).open()
+        yield Subject(engine, spell=UPSTREAMS[request.param][1], record=server.engine.record)
+        run(engine.aclose())
 
 
 async def collect(subject: Subject, request: Generation) -> list[Chunk]:
@@ -98,8 +127,10 @@ def test_ids_are_complete_or_absent(run: Loop, subject: Subject) -> None:
     assert text_of(chunks).startswith("word")
     if isinstance(subject.engine, Scripted):  # a piece is a token there, and this script spells its ids out
         assert "".join(map(chr, (i for c in chunks for i in c.token_ids))) == text_of(chunks)
-    else:
+    elif subject.spell is not None:
         assert sum(len(chunk.token_ids) for chunk in chunks) == count
+    else:  # a plain completions server tells none
+        assert not any(chunk.token_ids for chunk in chunks)
 
 
 def test_length_ends_it(run: Loop, subject: Subject) -> None:
@@ -150,8 +181,11 @@ def test_cancelling_the_task_frees_the_engine(run: Loop, subject: Subject) -> No
 
 def _assert_free(run: Loop, subject: Subject) -> None:
     """The cancelled answer would have gone on for a minute and more: whoever is not free can't answer in time."""
-    if isinstance(subject.engine, Scripted | Dice):
-        assert (subject.engine.record.cancelled, subject.engine.record.running) == (1, 0)
+    record = subject.record
+    if record is not None:
+        if not isinstance(subject.engine, Scripted | Dice):  # the word travels to another thread
+            wait_until(lambda: not record.running)
+        assert (record.cancelled, record.running) == (1, 0)
     assert run(collect(subject, subject.endless(max_tokens=2)), seconds=10)[-1].finish == "length"
 
 
@@ -213,7 +247,7 @@ def test_the_real_engine_says_what_it_is(run: Loop, real: Embedded) -> None:
     assert info.context_tokens == 4096
     assert info.template is not None
     assert "<|im_start|>" in info.template
-    assert info.takes_grammar
+    assert info.grammar_forms == ("gbnf",)
     assert run(real.health())
 
 

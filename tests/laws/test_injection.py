@@ -21,7 +21,7 @@ from dragoman.errors import DragomanError
 from dragoman.template.scan import scan
 from dragoman.vocab import Vocabulary
 from tests.template_corpus import templates
-from tests.vocabularies import deepseek_tokenizer_json, qwen3_tokenizer_json, smollm2_gguf
+from tests.vocabularies import deepseek_tokenizer_json, mistral, qwen3_tokenizer_json, smollm2_gguf
 
 _SAMPLE = 10  # templates of one vocabulary
 _AT_ONCE = 40  # control tokens in one string
@@ -31,6 +31,8 @@ VOCABULARIES: dict[str, Callable[[], Vocabulary]] = {
     "smollm2": lambda: Vocabulary.from_gguf(smollm2_gguf()),
     "qwen3": lambda: Vocabulary.from_tokenizer_json(qwen3_tokenizer_json()),
     "deepseek": lambda: Vocabulary.from_tokenizer_json(deepseek_tokenizer_json()),
+    "mistral v3": lambda: Vocabulary.from_sentencepiece(mistral("v3")),
+    "tekken": lambda: Vocabulary.from_tekken(mistral("tekken")),
 }
 
 

@@ -16,7 +16,7 @@ from dragoman.turn import Turn
 from dragoman.vocab import Vocabulary
 from tests.formats import sources
 from tests.toolsets import SETS
-from tests.vocabularies import qwen3_tokenizer_json, smollm2_gguf
+from tests.vocabularies import mistral, qwen3_tokenizer_json, smollm2_gguf
 from tests.writing import MESSAGES, Case
 
 OWN = sorted(name for name in sources() if name.startswith("own."))
@@ -49,6 +49,11 @@ def smollm2() -> Vocabulary:
 @lru_cache(maxsize=1)
 def qwen3() -> Vocabulary:
     return Vocabulary.from_tokenizer_json(qwen3_tokenizer_json())
+
+
+@lru_cache(maxsize=1)
+def mistral_v3() -> Vocabulary:
+    return Vocabulary.from_sentencepiece(mistral("v3"))
 
 
 def read_ids(turn: Turn, ids: list[int], size: int) -> Message:
@@ -120,6 +125,12 @@ def test_ids_read_as_the_text_does(name: str) -> None:
     if fmt.profile.tools is None:
         pytest.skip("no calls are learned")
     assert assert_same_by_ids(name, smollm2(), 12) >= 8
+
+
+@pytest.mark.parametrize("name", ["own.json_in_tags", "own.tagged", "own.reasoning", "own.python_like"])
+def test_ids_of_a_vocabulary_with_byte_fallback_read_as_the_text_does(name: str) -> None:
+    """Pieces with U+2581 for the space, bytes as tokens, characters in parts."""
+    assert assert_same_by_ids(name, mistral_v3(), 12) >= 8
 
 
 @pytest.mark.parametrize("name", ["chatml", *QWEN])

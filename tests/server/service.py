@@ -53,7 +53,7 @@ MESSAGES = [{"role": "user", "content": "What is the weather in Rome?"}]
 CALL = '\n<do>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}}\n</do>'
 SECOND_CALL = '\n<do>\n{"name": "get_time", "arguments": {}}\n</do>'
 CLOCK = 1_750_000_000.0
-INFO = EngineInfo(model="scripted", takes_grammar=True)
+INFO = EngineInfo(model="scripted", grammar_forms=("gbnf",), gives_logprobs=True)
 
 
 @functools.lru_cache(maxsize=1)
@@ -83,7 +83,7 @@ class Service:
             model="m",
             settings=settings or ModelSettings(),
             clock=lambda: CLOCK,
-            new_id=lambda: "chatcmpl-1",
+            new_id=lambda: "1",
         )
         self.client = TestClient(self.app, raise_server_exceptions=False)
 

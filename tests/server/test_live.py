@@ -120,7 +120,7 @@ def test_the_openai_client_parses_a_form_of_answer(client_of: Any) -> None:
 def test_the_openai_client_sees_errors_as_errors(client_of: Any) -> None:
     with live(Service(["It is"], failure="it broke").app) as address:
         client = client_of(address)
-        with pytest.raises(openai.BadRequestError, match="n = 2"):
-            client.chat.completions.create(model="m", messages=MESSAGES, n=2)
+        with pytest.raises(openai.BadRequestError, match="n must be from 1 to 128"):
+            client.chat.completions.create(model="m", messages=MESSAGES, n=0)
         with pytest.raises(openai.APIError, match="it broke"):
             list(client.chat.completions.create(model="m", messages=MESSAGES, stream=True))

@@ -10,11 +10,13 @@ import pytest
 from dragoman.engine import ModelSettings, Sampling
 from dragoman.errors import EngineError, LimitError, SchemaError, UsageError
 from dragoman.server import wire
+from dragoman.server.ask import Ask
+from dragoman.server.protocols.chat import read_chat_request
 from tests.server.service import MESSAGES, TOOLS, Service
 
 
-def read(**fields: Any) -> wire.ChatRequest:
-    return wire.read_chat_request({"messages": MESSAGES, **fields})
+def read(**fields: Any) -> Ask:
+    return read_chat_request({"messages": MESSAGES, **fields})
 
 
 def test_sampling_fields_arrive_under_our_names() -> None:
@@ -49,9 +51,9 @@ def test_the_models_settings_fill_what_a_request_leaves_open() -> None:
         engine_fields=frozenset({"repeat_penalty", "dry_multiplier"}),
     )
     body = {"messages": MESSAGES, "temperature": 1, "repeat_penalty": 1.1, "mirostat": 2}
-    sampling = wire.read_chat_request(body, settings).sampling
+    sampling = read_chat_request(body, settings).sampling
     assert sampling == Sampling(max_tokens=9, temperature=1, extra={"dry_multiplier": 0.8, "repeat_penalty": 1.1})
-    assert wire.read_chat_request({**body, "dry_multiplier": 0}, settings).sampling.extra["dry_multiplier"] == 0
+    assert read_chat_request({**body, "dry_multiplier": 0}, settings).sampling.extra["dry_multiplier"] == 0
 
 
 def test_fields_that_change_nothing_here_are_accepted() -> None:
@@ -74,16 +76,17 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("n", 2),
         ("n", True),
-        ("logprobs", True),
+        ("n", 0),
+        ("n", 129),
+        ("best_of", 2),
+        ("logprobs", 3),
+        ("functions", {}),
+        ("function_call", 3),
         ("top_logprobs", 3),
-        ("functions", [{"name": "f"}]),
-        ("function_call", "auto"),
         ("audio", {"voice": "x"}),
         ("modalities", ["text", "audio"]),
         ("web_search_options", {}),
-        ("reasoning_budget_tokens", 100),
         ("messages", "hi"),
         ("messages", None),
         ("tools", {}),
@@ -94,6 +97,9 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
         ("reasoning_effort", 3),
         ("stream", "true"),
         ("stream_options", True),
+        ("prediction", {"type": "content"}),
+        ("max_tokens", 2**40),
+        ("temperature", 1e9),
         ("stop", 5),
         ("stop", ["a", 5]),
         ("temperature", -0.1),
@@ -187,7 +193,7 @@ def test_tool_choice_reaches_the_engine_as_a_grammar(choice: Any, called: set[st
     assert request.grammar is not None
     assert request.grammar.lazy == lazy
     assert bool(request.grammar.triggers) == lazy
-    assert {name for name in ("get_weather", "get_time") if name in request.grammar.gbnf} == called
+    assert {name for name in ("get_weather", "get_time") if name in request.grammar.text} == called
     banned = {token for token, added in request.sampling.logit_bias.items() if added == -math.inf}
     assert banned, "control tokens that no answer needs are banned under a grammar"
 
@@ -201,7 +207,7 @@ def test_a_form_of_answer_reaches_the_engine_as_a_grammar() -> None:
     assert service.chat(response_format={"type": "text"}).status_code == 200
     first, second, third = service.engine.record.requests
     assert first.grammar is not None
-    assert "a" in first.grammar.gbnf
+    assert "a" in first.grammar.text
     assert second.grammar is not None
     assert third.grammar is None
 

@@ -173,17 +173,26 @@ def test_explanations_name_the_byte_and_what_could_stand_there() -> None:
     assert "has ended" in constraint.explain(VOCAB.id("abc"))
 
 
-def test_after_the_end_only_the_end_is_allowed() -> None:
+def test_after_the_end_nothing_is_allowed_until_it_is_rolled_back() -> None:
     constraint = write(schema({"const": 1}), "1")
+    before = allowed(constraint)
     assert not constraint.ended
     assert constraint.accept(VOCAB.eos_ids[0])
     assert constraint.ended
-    assert allowed(constraint) == set(VOCAB.eos_ids)
-    assert not constraint.accept(VOCAB.id("abc"))
+    assert constraint.can_stop
+    assert allowed(constraint) == set()
+    assert tried(constraint) == set()
+    assert not constraint.accept(VOCAB.eos_ids[0])
+    assert constraint.validate([VOCAB.eos_ids[0]]) == 0
+    assert constraint.accepted == 2
     assert constraint.forced() == b""
-    constraint.prefetch()
+    assert constraint.forced_tokens(encode) == []
+    assert "nothing may follow" in constraint.explain(VOCAB.eos_ids[0])
+    constraint.prefetch().result()
     constraint.rollback(1)
     assert not constraint.ended
+    assert allowed(constraint) == before
+    assert constraint.validate([VOCAB.eos_ids[0], VOCAB.eos_ids[0]]) == 1
 
 
 def test_a_mask_can_be_made_ahead_in_a_thread() -> None:
@@ -193,6 +202,93 @@ def test_a_mask_can_be_made_ahead_in_a_thread() -> None:
     assert constraint.state is not None
     assert constraint.state.mask is not None
     assert allowed(constraint) == tried(constraint)
+    write(constraint, "a")
+    constraint.prefetch().result()
+    assert constraint.state.mask is not None
+    assert allowed(constraint) == tried(constraint)
+
+
+WRONG_TOKENS = ("x", b"x", 1.5, None, [1], True, np.array([1, 2]))
+WORDS = TRIE.words
+READ_ONLY = np.frombuffer(bytes(4 * WORDS), np.uint32)
+WRONG_ROWS: tuple[Any, ...] = (
+    "x",
+    None,
+    [0] * WORDS,
+    bytearray(4 * WORDS),
+    np.zeros(WORDS, np.int64),
+    np.zeros(WORDS, np.float32),
+    np.zeros(WORDS - 1, np.int32),
+    np.zeros((1, WORDS), np.int32),
+    np.zeros(WORDS, np.dtype(np.int32).newbyteorder()),
+    READ_ONLY,
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG_TOKENS, ids=repr)
+def test_what_is_no_token_is_refused_by_name(wrong: Any) -> None:
+    constraint = write(schema({"type": "string"}), '"')
+    for verb, param in (
+        (constraint.accept, "token_id"),
+        (constraint.explain, "token_id"),
+        (constraint.rollback, "count"),
+    ):
+        with pytest.raises(UsageError) as raised:
+            verb(wrong)
+        assert raised.value.param == param
+    with pytest.raises(UsageError) as raised:
+        constraint.validate([97, wrong])
+    assert raised.value.param == "token_ids[1]"
+    assert constraint.accepted == 1
+
+
+@pytest.mark.parametrize("wrong", ["x", b"x", 5, None, np.array(5)], ids=repr)
+def test_what_is_no_list_of_tokens_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError) as raised:
+        schema({}).validate(wrong)
+    assert raised.value.param == "token_ids"
+
+
+@pytest.mark.parametrize("wrong", WRONG_ROWS, ids=lambda row: f"{type(row).__name__} {getattr(row, 'dtype', '')}")
+def test_what_is_no_row_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError) as raised:
+        schema({}).fill(wrong)
+    assert raised.value.param == "row"
+    if getattr(wrong, "shape", ()) != (1, WORDS):
+        with pytest.raises(UsageError):
+            fill_batch([schema({})], wrong)
+    with pytest.raises(UsageError):
+        fill_batch([schema({})], [wrong])
+
+
+def test_what_is_no_list_of_constraints_is_refused() -> None:
+    rows = np.zeros((2, WORDS), np.int32)
+    for wrong in ("x", 5, schema({}), [schema({}), 5], ["x"]):
+        with pytest.raises(UsageError) as raised:
+            fill_batch(wrong, rows)  # type: ignore[arg-type]
+        assert raised.value.param == "constraints"
+
+
+def test_numbers_and_rows_of_other_kinds_are_taken() -> None:
+    """NumPy's integers; views of a larger bitmask, strided ones too, and plain memory."""
+    constraint = schema({"type": "string"})
+    assert constraint.accept(np.int64(VOCAB.id('"')))
+    assert constraint.validate(np.array([97, 98])) == 2
+    assert constraint.validate(iter([97, 98])) == 2  # type: ignore[arg-type]
+    expected = row_of(constraint)
+    wide = np.full((3, 2 * WORDS + 6), -1, np.int32)
+    constraint.fill(wide[1, ::2])
+    assert (wide[1, ::2][:WORDS].view(np.uint32) == expected).all()
+    assert not wide[1, ::2][WORDS:].any()
+    assert (wide[[0, 2]] == -1).all()
+    assert (wide[1, 1::2] == -1).all()
+    memory = bytearray(4 * WORDS)
+    constraint.fill(memoryview(memory).cast("I"))
+    assert memory == expected.tobytes()
+    fill_batch([constraint], wide[2:, :WORDS])
+    assert (wide[2, :WORDS].view(np.uint32) == expected).all()
+    constraint.rollback(np.int64(1))  # type: ignore[arg-type]
+    assert constraint.accepted == 0
 
 
 def test_a_trie_comes_back_from_its_bytes() -> None:

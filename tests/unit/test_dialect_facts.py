@@ -31,7 +31,7 @@ TOOL = {
 
 
 def test_stops_and_thinking_tags() -> None:
-    assert stops(profile(None)) == ("<|fin|>", "<|eot|>")
+    assert stops(profile(None), DialectRequest()) == ("<|fin|>", "<|eot|>")
     assert thinking_tags(profile(None)) == ("<muse>", "</muse>")
     assert thinking_tags(profile(None, reasoning=ReasoningProfile())) is None
 

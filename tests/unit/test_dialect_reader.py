@@ -25,7 +25,7 @@ WRITTEN: dict[str, tuple[str, str, list[tuple[str, Any]]]] = {
     "native": (
         (
             'Hi.\n<zq7>\n{"name": "get_weather", "arguments": {"city": "a</zq7>b"}}\n</zq7>\n'
-            '<zq7>{"x": [1, {"name": 2}], "name": "ping-pong.v2"}</zq7>'
+            '<zq7>{"type": "function", "x": null, "name": "ping-pong.v2"}</zq7>'
         ),
         "Hi.",
         [("get_weather", {"city": "a</zq7>b"}), ("ping-pong.v2", {})],

@@ -241,7 +241,7 @@ def test_the_server_is_asked_about_itself() -> None:
         async with engine:
             info = await engine.info()
             assert (info.model, info.context_tokens, info.template) == ("Some", 512, None)
-            assert info.takes_grammar
+            assert info.grammar_forms == ("gbnf",)
             assert not info.takes_masks
             assert await engine.health()
             assert await engine.tokenize("x") == [4, 5]

@@ -164,17 +164,26 @@ def change(**model: Any) -> dict[str, Any]:
     ("data", "message"),
     [
         (b"GGUF\x03\x00\x00\x00", "is a GGUF file: read it with Vocabulary.from_gguf"),
-        (b"\n\x0e\n\x05<unk>\x15\x00\x00\x00\x00\x18\x02", "SentencePiece model; supported are byte-level BPE"),
+        (
+            b"\n\x0e\n\x05<unk>\x15\x00\x00\x00\x00\x18\x02",
+            "SentencePiece model: read it with Vocabulary.from_sentencepiece",
+        ),
         (b"{", "is no tokenizer.json"),
         (b"[" * 100_000, "is no tokenizer.json"),
         (b"[]", "its top level is no object"),
         (b'{"chat_template": ""}', "has no object 'model'"),
-        (b'{"config": {}, "vocab": [{"rank": 0, "token_bytes": "AA=="}]}', "tekken file"),
-        (change(type="Unigram"), "is a Unigram tokenizer"),
+        (
+            b'{"config": {}, "vocab": [{"rank": 0, "token_bytes": "AA=="}]}',
+            "tekken file .* read it with Vocabulary.from_tekken",
+        ),
+        (change(type="Unigram"), "is a Unigram tokenizer over characters in which no step"),
         (change(type="WordPiece"), "is a WordPiece tokenizer"),
         (change(byte_fallback=True), "byte fallback"),
         (change(end_of_word_suffix="</w>"), "suffixes"),
-        (small_tokenizer(pre_tokenizer={"type": "Whitespace"}), "over characters, not bytes"),
+        (
+            small_tokenizer(pre_tokenizer={"type": "Whitespace"}),
+            "over characters in which no step says how spaces are written",
+        ),
         (change(vocab={}), "has no vocabulary"),
         (change(vocab={"a": 0, "b": 0}), "two tokens of model.vocab have one id"),
         (change(vocab={"a": -1}), "a token id is not an integer"),
@@ -207,8 +216,12 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         Vocabulary.from_folder(tmp_path)
     with pytest.raises(VocabularyError, match="is a folder"):
         Vocabulary.from_tokenizer_json(tmp_path)
-    (tmp_path / "tokenizer.model").touch()
-    with pytest.raises(VocabularyError, match="a SentencePiece model"):
+    (tmp_path / "vocab.txt").touch()
+    with pytest.raises(VocabularyError, match="a WordPiece vocabulary"):
+        Vocabulary.from_folder(tmp_path)
+    (tmp_path / "tiktoken.model").touch()
+    (tmp_path / "vocab.txt").unlink()
+    with pytest.raises(VocabularyError, match=r"from_tiktoken, which needs the name of its cut \(pre=\)"):
         Vocabulary.from_folder(tmp_path)
 
 
@@ -292,7 +305,7 @@ def without(key: str) -> bytes:
         (small_gguf(pre="not-yet-known"), r"unknown pre-tokeniser 'not-yet-known'; known are gpt-2, .*tokenizer\.json"),
         (small_gguf(pre="default"), "does not say how it cuts text"),
         (small_gguf(pre=None), "does not say how it cuts text"),
-        (gguf_bytes([("tokenizer.ggml.model", 8, "llama")]), "SentencePiece tokenizer with byte fallback"),
+        (gguf_bytes([("tokenizer.ggml.model", 8, "llama")]), "control tokens cannot be told"),
         (gguf_bytes([("tokenizer.ggml.model", 8, "bert")]), "WordPiece"),
         (gguf_bytes([("tokenizer.ggml.model", 8, "whatever")]), "'whatever'"),
         (gguf_bytes([("general.name", 8, "adapter")]), "holds no tokenizer"),

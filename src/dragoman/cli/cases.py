@@ -8,17 +8,21 @@ compared, it may only not fail), ``stage`` (``reasoning``: only reasoning is com
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dragoman.chat import Delta, Message
+from dragoman.cli.files import read_text
 from dragoman.errors import DragomanError, UsageError
 from dragoman.format import ChatFormat
 from dragoman.server.generate import Sum
+
+_WANTED = "wanted is one case a line: a JSON object with template, request, output and expect"
+_ARGUMENTS = frozenset(inspect.signature(ChatFormat.turn).parameters) - {"self", "id_seed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,47 +38,78 @@ class Case:
     stage: str = "turn"
 
 
-def load_cases(path: Path) -> list[Case]:
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with one reading: ``what`` was expected and what was found, or only what happened."""
+
+    what: str
+    expected: str | None = None
+    found: str | None = None
+
+    def __str__(self) -> str:
+        return self.what if self.expected is None else f"{self.what}: {self.found} instead of {self.expected}"
+
+    def to_dict(self) -> dict[str, str | None]:
+        return {"what": self.what, "expected": self.expected, "found": self.found}
+
+
+def load_cases(name: str) -> list[Case]:
     """Raises UsageError that names the line."""
     cases = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(name, param="CASES.jsonl", wanted=_WANTED).splitlines(), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            case = Case(
-                id=str(row.get("id", number)),
-                template=row["template"],
-                request=dict(row["request"]),
-                output=row["output"],
-                expect=dict(row["expect"]),
-                partial=bool(row.get("partial")),
-                chunks=tuple(row.get("chunks") or ()),
-                kind=row.get("kind", "well_formed"),
-                stage=row.get("stage", "turn"),
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path}, line {number} is no case: {error!r}") from error
-        cases.append(case)
+            cases.append(_case(json.loads(line), number))
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"{name}, line {number} is no case: {error}; {_WANTED}", param="CASES.jsonl") from error
     return cases
 
 
-def check_case(fmt: ChatFormat, case: Case, seed: int = 0) -> dict[str, str | None]:
+def _case(row: Any, number: int) -> Case:
+    """Raises ValueError, TypeError."""
+    if not isinstance(row, dict):
+        raise TypeError("it is no object")
+    for key, kind in (("template", str), ("request", dict), ("output", str), ("expect", dict)):
+        if not isinstance(row.get(key), kind):
+            raise TypeError(f"{key!r} is missing or no {'text' if kind is str else 'object'}")
+    if unknown := sorted(row["request"].keys() - _ARGUMENTS):
+        raise ValueError(f"the request holds {', '.join(map(repr, unknown))}, which no turn takes")
+    calls = row["expect"].get("tool_calls") or []
+    if not (
+        isinstance(calls, list)
+        and all(isinstance(call, dict) and {"name", "arguments"} <= call.keys() for call in calls)
+    ):
+        raise TypeError("'expect.tool_calls' is no list of calls, each with name and arguments")
+    return Case(
+        id=str(row.get("id", number)),
+        template=row["template"],
+        request=row["request"],
+        output=row["output"],
+        expect=row["expect"],
+        partial=bool(row.get("partial")),
+        chunks=tuple(row.get("chunks") or ()),
+        kind=row.get("kind", "well_formed"),
+        stage=row.get("stage", "turn"),
+    )
+
+
+def check_case(fmt: ChatFormat, case: Case, seed: int = 0) -> dict[str, Fault | None]:
     """Way of cutting -> what is wrong, None if nothing is: whole, byte by byte, at random, and as recorded."""
     first: Message | None = None
-    faults: dict[str, str | None] = {}
+    faults: dict[str, Fault | None] = {}
     for way, pieces in _ways(case, seed):
         try:
             message = _read(fmt, case, pieces)
         except DragomanError as error:
-            faults[way] = f"raises {type(error).__name__}: {error}"
+            faults[way] = Fault(f"raises {type(error).__name__}: {error}")
             continue
         except AssertionError as error:
-            faults[way] = str(error)
+            faults[way] = Fault(str(error))
             continue
         fault = None if case.kind == "robustness" else difference(case, message)
         if fault is None and first is not None and _values(message) != _values(first):
-            fault = "another cut gives another message"
+            fault = Fault("another cut gives another message", repr(_values(first)), repr(_values(message)))
         first = first or message
         faults[way] = fault
     return faults
@@ -116,7 +151,7 @@ def _values(message: Message) -> tuple[Any, ...]:
     return message.content, message.reasoning_content, message.tool_calls
 
 
-def difference(case: Case, message: Message) -> str | None:
+def difference(case: Case, message: Message) -> Fault | None:
     """Where the message is not the expected one. Text is compared without outer white space, arguments as JSON."""
     wanted = case.expect
     calls = wanted.get("tool_calls") or []
@@ -125,20 +160,21 @@ def difference(case: Case, message: Message) -> str | None:
     if case.stage == "reasoning" and message.tool_calls and not calls:
         return None
     if len(calls) != len(message.tool_calls):
-        return f"{len(message.tool_calls)} calls instead of {len(calls)}"
-    for call, found in zip(calls, message.tool_calls, strict=True):
-        if call["name"] != found.name:
-            return f"calls {found.name!r} instead of {call['name']!r}"
-        if call.get("id") and call["id"] != found.id:
-            return f"the call's id is {found.id!r} instead of {call['id']!r}"
-        if _canonical(call["arguments"]) != _canonical(found.arguments):
-            return f"arguments are {found.arguments} instead of {_canonical(call['arguments'])}"
+        found = ", ".join(call.name for call in message.tool_calls) or "none"
+        return Fault("the calls", ", ".join(call["name"] for call in calls) or "none", found)
+    for number, (call, read) in enumerate(zip(calls, message.tool_calls, strict=True)):
+        if call["name"] != read.name:
+            return Fault(f"the name of call {number}", repr(call["name"]), repr(read.name))
+        if call.get("id") and call["id"] != read.id:
+            return Fault(f"the id of call {number}", repr(call["id"]), repr(read.id))
+        if _canonical(call["arguments"]) != _canonical(read.arguments):
+            return Fault(f"the arguments of call {number}", _canonical(call["arguments"]), read.arguments)
     return _text_fault("content", wanted, message.content)
 
 
-def _text_fault(name: str, wanted: Mapping[str, Any], found: str) -> str | None:
+def _text_fault(name: str, wanted: Mapping[str, Any], found: str) -> Fault | None:
     text = (wanted.get(name) or "").strip()
-    return None if text == found.strip() else f"{name} is {found!r} instead of {text!r}"
+    return None if text == found.strip() else Fault(name, repr(text), repr(found))
 
 
 def _canonical(arguments: Any) -> str:

@@ -13,7 +13,7 @@ from dragoman.cli.engines import Opened, add_engine, open_engine
 from dragoman.cli.output import print_json_line, say
 from dragoman.engine import EngineInfo
 from dragoman.server.generate import Ended, Piece, Sum, answer, prepare
-from dragoman.server.wire import read_chat_request
+from dragoman.server.protocols.chat import read_chat_request
 
 SUMMARY = "chat with a model in the terminal"
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dragoman.cli.output import say
 from dragoman.cli.sources import format_of
+from dragoman.dialect.facts import all_stops, preserved_tokens
 from dragoman.engine import Engine, ModelSettings
+from dragoman.engines.recognise import KINDS, Upstream, recognise
 from dragoman.errors import UsageError
 from dragoman.format import ChatFormat
 from dragoman.template.catalogue import NAMES
 from dragoman.vocab import Vocabulary
-
-if TYPE_CHECKING:
-    from dragoman.engines.llama_server import LlamaServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +28,55 @@ class Opened:
     settings: ModelSettings
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="a .gguf file (default: the embedded model)")
-    parser.add_argument("--upstream", metavar="URL", help="a llama-server that is already running")
-    parser.add_argument("--api-key", metavar="KEY", help="the key that the upstream server asks for")
-    parser.add_argument("--template", metavar="TEMPLATE", help="another chat template than the model's own")
-    parser.add_argument(
+def add_engine(parser: argparse.ArgumentParser, *, key: str | None = "--api-key", defaults: bool = True) -> None:
+    """key: what the option for the upstream's key is also called.  defaults: what is not given has a value too."""
+
+    def add(*names: str, **options: Any) -> None:
+        parser.add_argument(*names, **options, **({} if defaults else {"default": argparse.SUPPRESS}))
+
+    add(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="a .gguf file, or a model folder for transformers (default: the embedded model)",
+    )
+    add("--upstream", metavar="URL", help="a llama-server, vLLM, SGLang or completions server that is already running")
+    add("--engine", choices=KINDS, help="what the upstream is, where it should not be found out by asking it")
+    add("--upstream-model", metavar="NAME", help="which of the upstream's models (default: its first)")
+    names = ["--upstream-key"] + ([key] if key else [])
+    add(*names, dest="upstream_key", metavar="KEY", help="the key that the upstream asks for")
+    add(
+        "--text-prompts",
+        action="store_true",
+        help="send the upstream text in place of token ids; a message can then forge control tokens",
+    )
+    add("--template", metavar="TEMPLATE", help="another chat template than the model's own")
+    add(
         "--chat-template",
         metavar="NAME",
         help=f"a built-in format in place of the model's template: {', '.join(NAMES)}",
     )
-    parser.add_argument(
-        "--no-jinja", action="store_true", help="do not use the model's template: --chat-template, or else chatml"
-    )
-    parser.add_argument(
-        "--chat-template-kwargs", metavar="JSON", help="variables of the template for requests that do not set them"
-    )
-    parser.add_argument(
+    add("--no-jinja", action="store_true", help="do not use the model's template: --chat-template, or else chatml")
+    add("--chat-template-kwargs", metavar="JSON", help="variables of the template for requests that do not set them")
+    add(
         "--no-prefill-assistant",
         dest="prefill_assistant",
         action="store_false",
         help="answer a last message of the assistant, in place of going on with it",
     )
-    parser.add_argument(
-        "--media-placeholder", metavar="TEXT", help="what stands for a picture or sound where the template has no word"
+    add("--media-placeholder", metavar="TEXT", help="what stands for a picture or sound where the template has no word")
+    add(
+        "--vocab",
+        metavar="PATH",
+        help="tokenizer.json, .gguf or folder of the upstream's model; a folder gives its template too",
     )
-    parser.add_argument("--vocab", metavar="PATH", help="tokenizer.json, model folder or .gguf of the upstream's model")
-    parser.add_argument("--context", type=int, metavar="TOKENS", help="context of the embedded engine (default 4096)")
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the embedded engine (default 1)")
+    add(
+        "--context",
+        type=int,
+        metavar="TOKENS",
+        help="context of the embedded engine (default 4096), or of an upstream that does not tell its own",
+    )
+    add("--threads", type=int, metavar="N", help="threads of the embedded engine (default 1)")
 
 
 def open_engine(arguments: argparse.Namespace) -> Opened:
@@ -116,66 +135,74 @@ def _embedded(arguments: argparse.Namespace) -> Opened:
 
 
 def _upstream(arguments: argparse.Namespace) -> Opened:
-    from dragoman.engines.llama_server import LlamaServer
     from dragoman.engines.model_settings import LLAMA_SETTINGS
 
-    def reach() -> LlamaServer:
-        return LlamaServer(arguments.upstream, api_key=arguments.api_key)
+    key = arguments.upstream_key
+    asked = recognise(arguments.upstream, kind=arguments.engine, model=arguments.upstream_model, api_key=key)
+    found = asyncio.run(asked)
+    if arguments.text_prompts:
+        found = replace(found, takes_token_ids=False)
+    found = replace(found, context_tokens=found.context_tokens or arguments.context)
+    say(found.describe())
+    fmt = _with_defaults(_upstream_format(found, arguments), arguments)
+    flavour = None if found.kind == "llama-server" else found.flavour
+    if flavour is not None and not flavour.shows_controls:
+        _warn_of_hidden(fmt)
+    settings = LLAMA_SETTINGS if flavour is None else ModelSettings(engine_fields=flavour.engine_fields)
+    return Opened(fmt, found.open(api_key=key), found.model, settings)
 
-    async def ask() -> tuple[dict[str, Any], str]:
-        async with reach() as engine:
-            return await engine.properties(), (await engine.info()).model
 
-    known, model = _run(ask)
-    vocab = _vocabulary(arguments.vocab or _model_path(known), arguments.upstream)
-    source = known.get("chat_template")
-    bos, eos = (str(known.get(name) or "") for name in ("bos_token", "eos_token"))
+def _upstream_format(found: Upstream, arguments: argparse.Namespace) -> ChatFormat:
+    """The template that is named here, else the upstream's own, else that of the folder with its vocabulary."""
+    place = Path(arguments.vocab).expanduser() if arguments.vocab else found.folder
+    vocab = _vocabulary(place, found)
+    bos, eos = found.bos, found.eos
     built_in = _built_in(arguments)
     if built_in is not None:
-        fmt = ChatFormat.from_name(built_in, bos_token=bos or None, eos_token=eos or None, vocab=vocab)
-    elif arguments.template:
-        fmt = _other_template(arguments, bos, eos, vocab)
-    elif source:
-        tool_use = known.get("chat_template_tool_use") or None
-        fmt = ChatFormat.from_template(source, tool_use=tool_use, bos_token=bos, eos_token=eos, vocab=vocab)
-    else:
-        raise UsageError(
-            f"{arguments.upstream} tells no chat template; name one with --template, or a built-in --chat-template",
-            param="--template",
+        return ChatFormat.from_name(built_in, bos_token=bos, eos_token=eos, vocab=vocab)
+    if arguments.template:
+        return _other_template(arguments, bos, eos, vocab)
+    if found.template:
+        return ChatFormat.from_template(
+            found.template, tool_use=found.tool_template, bos_token=bos or "", eos_token=eos or "", vocab=vocab
         )
-    # A client of its own: the one that asked belonged to an event loop that is gone.
-    return Opened(_with_defaults(fmt, arguments), reach(), model, LLAMA_SETTINGS)
+    if place is not None and place.is_dir():
+        return ChatFormat.from_pretrained(place)
+    if place is not None and place.suffix == ".gguf":
+        return ChatFormat.from_gguf(place)
+    raise UsageError(
+        f"{found.url} tells no chat template; name one with --template (a .jinja file or the model's folder), "
+        "the folder with --vocab, or a built-in --chat-template",
+        param="--template",
+    )
 
 
-def _model_path(known: dict[str, Any]) -> str | None:
-    """The upstream's model file, if it lies on this machine."""
-    path = known.get("model_path")
-    return path if isinstance(path, str) and path.endswith(".gguf") and Path(path).is_file() else None
-
-
-def _vocabulary(path: str | None, upstream: str) -> Vocabulary:
+def _vocabulary(place: Path | None, found: Upstream) -> Vocabulary | None:
     """Prompts go out as token ids, so that no message can forge a control token; that needs the model's vocabulary."""
-    if path is None:
+    if place is None:
+        if not found.takes_token_ids:
+            return None
         raise UsageError(
-            f"the vocabulary of {upstream} is needed: --vocab with the tokenizer.json, the folder or the .gguf file "
-            "of the model that it runs",
+            f"the vocabulary of {found.model} is needed: --vocab with the tokenizer.json, the folder or the .gguf file "
+            "of the model, or else --text-prompts",
             param="--vocab",
         )
-    file = Path(path).expanduser()
-    if file.is_dir():
-        return Vocabulary.from_folder(file)
-    return Vocabulary.from_gguf(file) if file.suffix == ".gguf" else Vocabulary.from_tokenizer_json(file)
+    if not place.exists():
+        raise UsageError(f"there is no file or folder {place}", param="--vocab")
+    return Vocabulary.from_file(place)
 
 
-def _other_template(arguments: argparse.Namespace, bos: str, eos: str, vocab: Vocabulary | None) -> ChatFormat:
+def _warn_of_hidden(fmt: ChatFormat) -> None:
+    controls = frozenset(fmt.profile.literals) if fmt.vocab is None else frozenset(fmt.vocab.controls)
+    hidden = sorted({*preserved_tokens(fmt.profile, controls)} - {*all_stops(fmt.profile)})
+    if hidden:
+        say(f"Where it hides control tokens ({', '.join(hidden)}), what they mark cannot be told from the answer")
+
+
+def _other_template(
+    arguments: argparse.Namespace, bos: str | None, eos: str | None, vocab: Vocabulary | None
+) -> ChatFormat:
     """The template that ``--template`` names, with the model's own vocabulary and tokens."""
     fmt = format_of(arguments.template, bos=bos or None, eos=eos or None)
     say(f"Using the chat template of {arguments.template}")
     return fmt.with_vocab(vocab)
-
-
-def _run(work: Callable[[], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        return await work()
-
-    return asyncio.run(main())

@@ -1,107 +1,95 @@
-"""``dragoman inspect``: what was learned from a template, from which evidence, and what the proof says."""
+"""``dragoman inspect``: what was learned from a template, from which evidence, what the proof says, and an example."""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.cli.output import print_json, print_table
+from dragoman.cli.output import WHY, print_heading, print_json, print_styled, print_table, progress
+from dragoman.cli.pictures import print_parts, print_rules
 from dragoman.cli.sources import add_template, load_format
 from dragoman.errors import DragomanError
 
 SUMMARY = "show what was learned from a template, why it is believed and what was proven"
-# Facts that would only repeat what stands elsewhere, or fill the screen; --json has them.
-_LEFT_OUT = ("literals", "baseline")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template(parser)
+    parser.add_argument("--grammar", action="store_true", help="show the grammar of the example's next turn, too")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from dragoman.server.props import props
-
-    folder = Path(arguments.template)
+    folder = Path(arguments.template).expanduser()
     if folder.is_dir() and any(folder.glob("*.jinja")) and not (folder / "tokenizer_config.json").exists():
         return _run_folder(sorted(folder.glob("*.jinja")), as_json=arguments.json)
-    known = props(load_format(arguments))
+    from dragoman.inspector.shown import template_shown
+
+    shown = template_shown(load_format(arguments))
     if arguments.json:
-        print_json(known)
+        print_json(shown)
         return 0
-    print(f"Template {arguments.template}\nsha256 {known['template_hash']}, {len(known['chat_template'])} characters")
-    profile = known["profile"]
-    print("\nWhat was learned")
-    _print_facts(_facts(profile["facts"], profile["evidence"]))
-    print("\nWhat was proven, by a round trip through the template")
-    rows = [[f"  {name}", claim["status"], _messages(claim), claim["why"]] for name, claim in known["proof"].items()]
-    print_table(rows)
-    print("\nWhat the template can take, found by running it")
-    print_table([[f"  {name}", "yes" if able else "no"] for name, able in known["capabilities"].items()])
+    print(f"Template {arguments.template}\nsha256 {shown['template_hash']}, {len(shown['chat_template'])} characters\n")
+    print_heading("What was learned")
+    _print_facts(shown["facts"])
+    print()
+    print_heading("What was proven, by a round trip through the template")
+    claims = [[name, claim["status"], _messages(claim), claim["why"]] for name, claim in shown["proof"].items()]
+    print_table(claims, indent=2)
+    print()
+    print_heading("What the template can take, found by running it")
+    print_table([[name, "yes" if able else "no"] for name, able in shown["capabilities"].items()], indent=2)
+    print()
+    _print_example(shown["example"])
+    if arguments.grammar:
+        print()
+        print_rules(shown["grammar"])
     return 0
 
 
 def _run_folder(files: list[Path], *, as_json: bool) -> int:
     """One line a template: how calls are written, how reasoning is told, what is proven."""
     from dragoman.format import ChatFormat
+    from dragoman.inspector.shown import summary
 
     rows = []
-    for file in files:
-        try:
-            fmt = ChatFormat.from_template(file.read_text("utf-8"))
-        except DragomanError as error:
-            rows.append([file.name, "failed", "", str(error)])
-            continue
-        tools = fmt.profile.tools
-        calls = "generic" if fmt.profile.generic_tools or tools is None else tools.format.value
-        proven = [name for name, status in fmt.proof.items() if status == "proven"]
-        rows.append([file.name, calls, fmt.profile.reasoning.mode.value, ", ".join(proven)])
-    names = ("template", "calls", "reasoning", "proven")
+    with progress("templates", len(files)) as step:
+        for file in files:
+            try:
+                row = {"template": file.name, **summary(ChatFormat.from_template(file.read_text("utf-8")))}
+            except (DragomanError, OSError, ValueError) as error:  # ValueError: no UTF-8
+                row = {"template": file.name, "calls": "failed", "reasoning": "", "proven": [], "error": str(error)}
+            rows.append(row)
+            step()
     if as_json:
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-    else:
-        print_table([names, *rows])
+        print_json(rows)
+        return 0
+
+    def line(row: Mapping[str, Any]) -> list[str]:
+        return [row["template"], row["calls"], row["reasoning"], row.get("error") or ", ".join(row["proven"])]
+
+    print_table(map(line, rows), head=("template", "calls", "reasoning", "proven"))
     return 0
 
 
-def _print_facts(rows: list[list[str]]) -> None:
+def _print_facts(facts: Sequence[Mapping[str, Any]]) -> None:
     """Values one below the other; why a fact is believed stands under it."""
-    width = max(len(name) for name, _, _ in rows)
-    for name, value, why in rows:
-        print(f"  {name.ljust(width)}  {value}".rstrip())
-        if why:
-            print(f"  {' ' * width}    because of {why}")
+    width = max(len(fact["name"]) for fact in facts)
+    for fact in facts:
+        print_styled(f"  {fact['name'].ljust(width)}  {fact['value']}".rstrip())
+        if fact["why"]:
+            print_styled(f"  {' ' * width}    because of {'; '.join(fact['why'])}", WHY)
 
 
-def _facts(facts: Mapping[str, Any], evidence: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
-    """One row a fact: nested ones under dotted names, empty ones left out unless there is evidence for them."""
-    rows = []
-    for name, value in facts.items():
-        dotted = prefix + name
-        if dotted in _LEFT_OUT:
-            continue
-        why = "; ".join(f"{item['source']}: {item['what']}" for item in evidence.get(dotted, ()))
-        nested = isinstance(value, Mapping) and "slot" not in value
-        if nested and value:
-            if why:
-                rows.append([dotted, "", why])
-            rows += _facts(value, evidence, f"{dotted}.")
-        elif why or value not in (None, "", [], {}, False):
-            rows.append([dotted, _shown(value), why])
-    return rows
-
-
-def _shown(value: Any) -> str:
-    """Markers as they are written, slots in capitals, a sequence of both with dots between them."""
-    if isinstance(value, Mapping) and set(value) == {"slot"}:
-        return str(value["slot"]).upper()
-    if isinstance(value, list):
-        return " · ".join(map(_shown, value)) if value else "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return json.dumps(value, ensure_ascii=False)
+def _print_example(example: Mapping[str, Any]) -> None:
+    if "error" in example:
+        print_heading("An example cannot be shown")
+        print_styled(f"  {example['error']}")
+        return
+    roles = ", ".join(message["role"] for message in example["request"]["messages"])
+    print_heading(f"An example, as it is rendered ({roles})")
+    print_parts(example["parts"])
 
 
 def _messages(claim: Mapping[str, Any]) -> str:

@@ -26,10 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"folder": str(folder), "models": found})
         return 0
     rows = [
-        [each["name"], f"{each['bytes'] / 1e6:.0f} MB" if each["ready"] else "not fetched yet", each["path"]]
+        [each["name"], f"{each['bytes'] / 1e6:.0f} MB" if each["ready"] else "not fetched yet (--fetch)", each["path"]]
         for each in found
     ]
-    print_table(rows)
+    print_table(rows, head=("model", "size", "file"))
     return 0
 
 

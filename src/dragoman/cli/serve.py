@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import socket
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,10 +15,17 @@ from dragoman.cli.output import print_json_line
 from dragoman.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
-    import uvicorn
+    from types import FrameType
 
+    import uvicorn
+    from starlette.types import ASGIApp
+
+    from dragoman.cli.configuration import ServeSettings
+    from dragoman.server.operations import Operations
+
+LOG = logging.getLogger("dragoman.server")
 SUMMARY = "serve a model over HTTP, for any OpenAI client"
-_SHUTDOWN_S = 3  # open streams are ended after that
+_SHUTDOWN_S = 3  # what has been told its end has so long to say it
 _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{"stream": true, \
 "tool_choice": "required", \
 "messages": [{{"role": "user", "content": "What is the weather like in Lisbon, in celsius?"}}], \
@@ -26,26 +35,42 @@ _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/js
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_engine(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes any free one (default 8000)")
+    add_engine(parser, key=None, defaults=False)
+    try:
+        from dragoman.cli.configuration import add_settings
+    except ImportError:  # said when it is run; --help of the other verbs must work without the server
+        return
+    add_settings(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
 
+        from dragoman.cli.configuration import read_settings
+        from dragoman.inspector.routes import inspector_routes
+        from dragoman.server import logs
         from dragoman.server.app import create_app
+        from dragoman.server.operations import Operations
     except ImportError as error:
         raise UsageError(f"serving needs {error.name}: pip install 'dragoman[local,server]'") from error
+    settings = read_settings(arguments)
+    operations = Operations(settings.operations())
+    logs.configure(settings.log_format, settings.log_level, messages=settings.log_messages)
     # The address first: a busy port should not cost the loading of a model.
-    listener = _listen(arguments.host, arguments.port)
+    listener = _listen(settings.host, settings.port)
     with listener:
-        opened = open_engine(arguments)
-        app = create_app(opened.format, opened.engine, model=opened.model, settings=opened.settings)
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_S, lifespan="on")
+        opened = open_engine(settings.arguments())
+        engine = operations.watch(opened.engine)
+        app = create_app(opened.format, engine, model=opened.model, settings=opened.settings)
+        if settings.inspector:
+            page = inspector_routes(
+                opened.format, engine, model=opened.model, settings=opened.settings, clock=time.time
+            )
+            app.router.routes.extend(page)
+        served = operations.wrap(app, fmt=opened.format, model=opened.model)
         with suppress(KeyboardInterrupt):  # how people end a server, told once more when it has shut down
-            asyncio.run(_serve(uvicorn.Server(config), listener, opened, arguments))
+            asyncio.run(_serve(served, operations, listener, opened, settings, as_json=arguments.json))
     return 0
 
 
@@ -63,21 +88,63 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 async def _serve(
-    server: uvicorn.Server, listener: socket.socket, opened: Opened, arguments: argparse.Namespace
+    app: ASGIApp,
+    operations: Operations,
+    listener: socket.socket,
+    opened: Opened,
+    settings: ServeSettings,
+    *,
+    as_json: bool,
 ) -> None:
     """Until a signal ends it. The address is told when the server answers there."""
+    server = _server(app, operations, settings.drain_seconds)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started and not running.done():  # noqa: ASYNC110 - uvicorn offers nothing else to wait for
         await asyncio.sleep(0.01)
     if server.started:
-        _tell(listener, opened, arguments)
+        _tell(listener, opened, as_json=as_json, inspector=settings.inspector)
     await running
 
 
-def _tell(listener: socket.socket, opened: Opened, arguments: argparse.Namespace) -> None:
+def _server(app: ASGIApp, operations: Operations, drain_seconds: float) -> uvicorn.Server:
+    """A server that, told to end, first lets what was begun be finished; told twice, it ends at once."""
+    import uvicorn
+
+    loop = asyncio.get_running_loop()
+
+    class Draining(uvicorn.Server):
+        ending: asyncio.Task[None] | None = None
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            if self.ending is None and not self.should_exit:
+                self._captured_signals.append(sig)
+                loop.call_soon_threadsafe(self._begin)
+            else:
+                super().handle_exit(sig, frame)
+
+        def _begin(self) -> None:
+            operations.drain()
+            self.ending = asyncio.create_task(self._end())
+
+        async def _end(self) -> None:
+            if operations.busy:
+                known = {"answers": operations.busy, "seconds": drain_seconds}
+                LOG.warning("ending when open answers are done; a second signal ends it now", extra={"known": known})
+            await operations.drained(drain_seconds)
+            self.should_exit = True
+
+    # Its own log is ours: a line for each request, and errors without what users wrote.
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=_SHUTDOWN_S, lifespan="on", ws="none"
+    )
+    return Draining(config)
+
+
+def _tell(listener: socket.socket, opened: Opened, *, as_json: bool, inspector: bool) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    if arguments.json:
+    if as_json:
         print_json_line({"url": url, "model": opened.model})
         return
-    print(f"{opened.model} on {url}/v1 (Ctrl-C ends it). Try:\n\n{_WEATHER.format(url=url)}\n", flush=True)
+    page = f", its inspector on {url}/" if inspector else ""
+    print(f"{opened.model} on {url}/v1{page} (Ctrl-C ends it). Try:\n\n{_WEATHER.format(url=url)}\n", flush=True)

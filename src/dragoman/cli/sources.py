@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dragoman.cli.files import read_text
 from dragoman.errors import EngineError, TemplateError, UsageError
 from dragoman.format import ChatFormat
+from dragoman.inspector.sources import format_of_config, format_of_template, json_object
 from dragoman.template.catalogue import NAMES
 
 _KINDS = (
@@ -45,26 +45,10 @@ def format_of(source: str, *, bos: str | None = None, eos: str | None = None) ->
         raise UsageError(f"{source!r} is no file, folder or URL; wanted is {_KINDS} ({names})", param="TEMPLATE")
     if path.suffix == ".gguf":
         return ChatFormat.from_gguf(path)
+    text = read_text(source, param="TEMPLATE", wanted=_KINDS)
     if path.suffix == ".json":
-        return _from_config(path, bos, eos)
-    return ChatFormat.from_template(_text(path), bos_token=bos or "", eos_token=eos or "")
-
-
-def _from_config(path: Path, bos: str | None, eos: str | None) -> ChatFormat:
-    config = _object(_text(path), str(path))
-    found = config.get("chat_template")
-    named = {"default": found} if isinstance(found, str) else {}
-    if isinstance(found, list):
-        entries = [entry for entry in found if isinstance(entry, dict)]
-        named = {str(entry.get("name")): str(entry["template"]) for entry in entries if entry.get("template")}
-    if "default" not in named:
-        raise TemplateError(f"{path} holds no chat_template; newer models keep it in chat_template.jinja beside it")
-    return ChatFormat.from_template(
-        named["default"],
-        tool_use=named.get("tool_use"),
-        bos_token=_token(config.get("bos_token")) if bos is None else bos,
-        eos_token=_token(config.get("eos_token")) if eos is None else eos,
-    )
+        return format_of_config(text, source, bos=bos, eos=eos)
+    return format_of_template(text, bos=bos, eos=eos)
 
 
 def _from_server(url: str, bos: str | None, eos: str | None) -> ChatFormat:
@@ -93,29 +77,6 @@ def server_props(url: str) -> dict[str, Any]:
     )
     try:
         with build_opener(ProxyHandler({})).open(address, timeout=30.0) as answer:
-            return _object(answer.read().decode(), address)
+            return json_object(answer.read().decode(), address)
     except (URLError, OSError, ValueError) as error:
         raise EngineError(f"{address} does not answer: {error}; is a server running there?") from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text: {error}; wanted is {_KINDS}", param="TEMPLATE") from error
-
-
-def _object(text: str, name: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{name} must hold a JSON object")
-    return value
-
-
-def _token(value: Any) -> str:
-    if isinstance(value, Mapping):
-        value = value.get("content")
-    return value if isinstance(value, str) else ""

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from dragoman.constraint.checks import Words, count_of, shared_words, token_of, tokens_of, words_of
+from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.explain import explained
+from dragoman.constraint.forced import Encode, forced_bytes, forced_tokens
 from dragoman.constraint.masks import Masks
 from dragoman.constraint.positions import Position
 from dragoman.errors import UsageError
 
-# Forced text is given in pieces of at most this many bytes.
-_FORCED = 4_096
-
 
 class Constraint:
-    """One output being written. Single owner; positions and masks are shared.
+    """One output being written. Single owner; positions and masks are shared, and made under a lock.
 
-    ``start``: where the writer stands after what the prompt already wrote of the turn. After an end-of-turn token the
-    turn has ended: only end-of-turn tokens are allowed from there on.
+    ``start``: where the writer stands after what the prompt already wrote of the turn. An end-of-turn token ends the
+    turn: from there on nothing is allowed, no token is accepted and the mask is all zero, until it is rolled back. A
+    batch that goes on with other rows gives None for such a row (:func:`fill_batch`) or does not sample it.
     """
 
     def __init__(self, masks: Masks, start: Position, *, history: Sequence[Position | None] = ()) -> None:
         self._masks = masks
         self._history: list[Position | None] = [*history] or [start]  # None: the turn has ended
         self._row: Any = None
-        self._view: npt.NDArray[np.uint32] | None = None
+        self._view: Words | None = None
+
+    @property
+    def words(self) -> int:
+        """The length of a mask row: ceil(vocabulary / 32)."""
+        return self._masks.trie.words
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end the turn, where it may end."""
+        return self._masks.eos_ids
 
     @property
     def state(self) -> Position | None:
@@ -43,7 +52,7 @@ class Constraint:
 
     @property
     def ended(self) -> bool:
-        """True: an end-of-turn token was accepted."""
+        """True: an end-of-turn token was accepted; nothing may follow."""
         return self._history[-1] is None
 
     @property
@@ -55,59 +64,57 @@ class Constraint:
     def fill(self, row: Any) -> None:
         """Overwrite ``row``, int32 or uint32 [>= ceil(vocab / 32)]: bit i % 32 of word i // 32 = token i; the rest 0.
 
-        Raises: UsageError for a row of another type or too short.
+        ``row`` is anything that shares its memory with NumPy: an array or a view of one, a CPU tensor, a memoryview.
+        Raises: UsageError for a row of another type, too short, or that cannot be written.
         """
-        view = self._view if row is self._row else self._viewed(row)
+        view = self._view if row is self._row else None
+        self.write(self._viewed(row) if view is None else view)
+
+    def write(self, view: Words) -> None:
+        """The same for a row that was checked: uint32 [>= words]."""
         here = self._history[-1]
-        assert view is not None
         if here is None:
             view.fill(0)
-            for token in self._masks.eos_ids:
-                view[token // 32] |= np.uint32(1 << token % 32)
-            return
-        self._masks.of(here).write(view)
+        else:
+            self._masks.of(here).write(view)
 
-    def _viewed(self, row: Any) -> npt.NDArray[np.uint32]:
+    def _viewed(self, row: Any) -> Words:
         """``row`` as words; kept, since samplers fill the same row again and again."""
-        out = np.asarray(row)
-        words = self._masks.trie.words
-        if out.dtype.itemsize != 4 or out.dtype.kind not in "iu" or out.ndim != 1:
-            raise UsageError(f"a mask row is a vector of int32 or uint32, not {out.dtype} {out.shape}", param="row")
-        if len(out) < words:
-            raise UsageError(f"the mask row has {len(out)} words, the vocabulary needs {words}", param="row")
-        view = out.view(np.uint32)
-        if out is row:
-            self._row, self._view = row, view
+        view = words_of(row, self._masks.trie.words)
+        self._row, self._view = row, view
         return view
 
-    def prefetch(self, executor: Executor | None = None) -> None:
-        """Make the mask of this place now, so that the next :meth:`fill` is a copy; in ``executor`` where one is given.
+    def prefetch(self, executor: Executor | None = None) -> Future[None]:
+        """Make the mask of this place in a thread, so that the next :meth:`fill` is a copy.
 
-        To be called after :meth:`accept`, while the model computes the logits.
+        To be called after :meth:`accept`, while the model computes the logits. ``executor``: whose threads are used;
+        None: one thread that all constraints share. What goes wrong is told by the :meth:`fill` that meets it.
         """
         here = self._history[-1]
-        if here is None:
-            return
-        if executor is None:
+        return (executor or background()).submit(self._make, here)
+
+    def _make(self, here: Position | None) -> None:
+        if here is not None:
             self._masks.of(here)
-        else:
-            executor.submit(self._masks.of, here)
 
     def accept(self, token_id: int) -> bool:
-        """Take ``token_id``. False: it is not allowed here and nothing changed."""
+        """Take ``token_id``. False: it is not allowed here and nothing changed. Raises: UsageError for no int."""
+        token = token_id if type(token_id) is int else token_of(token_id)
         here = self._history[-1]
-        if here is not None:
-            after = self._masks.after(here, token_id)
-            if after is not None:
-                self._history.append(after)
-                return True
-        if token_id in self._masks.eos_ids and (here is None or self._masks.can_stop(here)):
+        if here is None:
+            return False
+        after = self._masks.after(here, token)
+        if after is not None:
+            self._history.append(after)
+            return True
+        if token in self._masks.eos_ids and self._masks.can_stop(here):
             self._history.append(None)
             return True
         return False
 
     def rollback(self, count: int) -> None:
-        """Undo the last ``count`` accepted tokens. UsageError if fewer were accepted."""
+        """Undo the last ``count`` accepted tokens, an end of turn among them. UsageError if fewer were accepted."""
+        count = count_of(count)
         if not 0 <= count < len(self._history):
             raise UsageError(f"cannot roll back {count} tokens, {self.accepted} were accepted", param="count")
         if count:
@@ -120,75 +127,69 @@ class Constraint:
         return Constraint(self._masks, start, history=self._history)
 
     def validate(self, token_ids: Sequence[int]) -> int:
-        """How many of ``token_ids``, in order, would be accepted. Nothing changes."""
+        """How many of ``token_ids``, in order, would be accepted. Nothing changes. Raises: UsageError for no ids."""
+        tokens = tokens_of(token_ids)
         probe = Constraint(self._masks, self._history[0], history=self._history[-1:])  # type: ignore[arg-type]
-        for count, token in enumerate(token_ids):
+        for count, token in enumerate(tokens):
             if not probe.accept(token):
                 return count
-        return len(token_ids)
+        return len(tokens)
 
     def forced(self) -> bytes:
         """The bytes that any continuation starts with, as far as they are certain; empty where there is a choice."""
-        return self._forced()[0]
+        return forced_bytes(self._masks, self._history[-1])[0]
 
-    def forced_tokens(self, encode: Callable[[str], Sequence[int]]) -> list[int]:
-        """The tokens that the model itself would use for :meth:`forced`; the tail that may come out otherwise is left.
+    def forced_tokens(self, encode: Encode | None = None) -> list[int]:
+        """The tokens that any continuation starts with as the model's own tokenizer writes it: no need to ask a model.
 
-        ``encode``: the tokenizer, as :meth:`dragoman.vocab.Vocabulary.encode`. A token is given only where no token
-        that could be written reaches from its bytes beyond the end of what is certain.
+        Control tokens that are the only choice are among them, ends of the turn are not. ``encode``: the tokenizer;
+        None: the vocabulary's own. A token is given only where no token that could be written reaches from its bytes
+        beyond the end of what is certain. All of them are accepted here, in order.
         """
-        data, there = self._forced()
-        text = data.decode("utf-8", "ignore")  # the last character may be cut
-        tokens = list(encode(text)) if text else []
-        known = len(self._masks.token_bytes)
-        pieces = [(self._masks.token_bytes[token] if 0 <= token < known else None) or b"" for token in tokens]
-        if not data.startswith(b"".join(pieces)):
-            return []  # a tokenizer that changes the text cannot be trusted with its pieces
-        certain = self._seam(data, there)
-        at, kept = 0, 0
-        while kept < len(pieces) and at + len(pieces[kept]) <= certain:
-            at += len(pieces[kept])
-            kept += 1
-        return tokens[: self.validate(tokens[:kept])]
-
-    def _seam(self, data: bytes, there: Position | None) -> int:
-        """How many bytes of the forced ``data`` no token reaches across its end from."""
-        masks = self._masks
-        onward = set(range(256)) if there is None else set(masks.bytes_after(there))
-        for start in range(max(0, len(data) - masks.trie.depth), len(data)):
-            if not onward.isdisjoint(masks.trie.bytes_behind(data[start:])):
-                return start
-        return len(data)
-
-    def _forced(self) -> tuple[bytes, Position | None]:
-        here = self._history[-1]
-        out = bytearray()
-        masks = self._masks
-        while here is not None and len(out) < _FORCED and not masks.can_stop(here):
-            if masks.symbols_after(here):
-                break
-            ways = masks.bytes_after(here)
-            if len(ways) != 1:
-                break
-            out.append(ways[0])
-            here = masks.after_text(here, bytes(ways), None)
-        return bytes(out), here
+        if encode is None:
+            encode = getattr(self._masks.vocab, "encode", None)
+        if not callable(encode):
+            raise UsageError("forced tokens need a tokenizer: a function from text to token ids", param="encode")
+        return forced_tokens(self._masks, self._history[-1], encode)
 
     def explain(self, token_id: int) -> str:
         """Why ``token_id`` is allowed or refused here, in words."""
-        return explained(self._masks, self._history[-1], token_id)
+        return explained(self._masks, self._history[-1], token_of(token_id))
 
 
-def fill_batch(constraints: Sequence[Constraint | None], rows: Any) -> None:
-    """Fill one row of ``rows`` (int32 or uint32 [batch, words]) for each constraint; None: everything is allowed.
+def fill_batch(constraints: Sequence[Cursor | None], bitmask: Any) -> None:
+    """Fill one row of ``bitmask`` (int32 or uint32 [batch, words]) for each constraint; None: everything is allowed.
 
+    Rows beyond the constraints stay as they are. All is done in the calling thread: a mask that is kept is a copy of
+    some 19 KB, and one that is not is made under the vocabulary's lock, so threads gain nothing here.
     Raises: UsageError where there are fewer rows than constraints, and what :meth:`Constraint.fill` raises.
     """
-    table = np.asarray(rows)
-    if table.ndim != 2 or len(table) < len(constraints):
-        raise UsageError(f"{len(constraints)} constraints need as many rows, not {table.shape}", param="rows")
-    for row, constraint in zip(table, constraints, strict=False):
+    if not isinstance(constraints, (list, tuple)):
+        raise UsageError(
+            f"constraints is a list, one for each row, not {type(constraints).__name__}", param="constraints"
+        )
+    table = shared_words(bitmask, 2, "bitmask")
+    if len(table) < len(constraints):
+        raise UsageError(f"{len(constraints)} constraints need as many rows, not {table.shape}", param="bitmask")
+    for at, (row, constraint) in enumerate(zip(table, constraints, strict=False)):
         if constraint is None:
-            row.fill(-1 if row.dtype.kind == "i" else 0xFFFFFFFF)
-        else:
+            row.fill(0xFFFFFFFF)
+        elif isinstance(constraint, Constraint) and constraint.words <= len(row):
+            constraint.write(row)
+        elif isinstance(constraint, Cursor):
             constraint.fill(row)
+        else:
+            raise UsageError(f"constraints[{at}] is no constraint but {type(constraint).__name__}", param="constraints")
+
+
+_lock = threading.Lock()
+_thread: ThreadPoolExecutor | None = None
+
+
+def background() -> Executor:
+    """The thread of :meth:`Constraint.prefetch`, started when it is first used."""
+    global _thread
+    with _lock:
+        if _thread is None:
+            _thread = ThreadPoolExecutor(1, thread_name_prefix="dragoman-masks")
+        return _thread

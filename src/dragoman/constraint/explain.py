@@ -14,10 +14,10 @@ _RANGES = 12
 def explained(masks: Masks, here: Position | None, token: int) -> str:
     """One sentence on ``token`` at ``here`` (None: the turn has ended)."""
     name = f"token {token}"
-    if token in masks.eos_ids and (here is None or masks.can_stop(here)):
-        return f"{name} ends the turn, and the turn may end here"
     if here is None:
-        return f"{name} is refused: the turn has ended, only end-of-turn tokens may come"
+        return f"{name} is refused: the turn has ended, and nothing may follow"
+    if token in masks.eos_ids and masks.can_stop(here):
+        return f"{name} ends the turn, and the turn may end here"
     data = masks.token_bytes[token] if 0 <= token < len(masks.token_bytes) else None
     if token in masks.symbols:
         allowed = masks.after(here, token) is not None

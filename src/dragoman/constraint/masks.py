@@ -7,7 +7,6 @@ was not seen before is mostly a union of a few sets.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
@@ -60,14 +59,14 @@ class _Generation:
 
 
 class Masks:
-    """The masks of one writer program over one vocabulary. Shared by requests; the lock guards its growth."""
+    """The masks of one writer program over one vocabulary. Shared by requests; the trie's lock guards growth."""
 
     def __init__(self, program: Program, vocab: TokenSource, trie: TokenTrie, limits: Limits = DEFAULT) -> None:
         self.program = program
         self.vocab = vocab
         self.trie = trie
         self.limits = limits
-        self.lock: Final = threading.RLock()
+        self.lock: Final = trie.lock
         self.token_bytes = vocab.token_bytes
         self.symbols = program.symbols
         self.eos_ids = tuple(vocab.eos_ids)

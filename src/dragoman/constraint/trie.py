@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -30,6 +31,7 @@ class TokenTrie:
     words         int              length of a mask row: uint32[words], bit i % 32 of word i // 32 = token i
     bytes            int              256 bits: the bytes that some token contains
     shared: parts of masks that any grammar may use, by what they depend on (see constraint.parts).
+    lock: held by whoever makes masks over this trie: ``shared`` and the walk's buffers belong to all of its grammars.
     """
 
     def __init__(self, token_bytes: Sequence[bytes | None], size: int) -> None:
@@ -74,6 +76,7 @@ class TokenTrie:
         self.words = (self.size + 31) // 32
         self.bytes = sum(1 << byte for byte in np.unique(self.byte[1:]).tolist())
         self.shared: dict[object, object] = {}
+        self.lock = threading.RLock()
         self._behind: dict[int, Ints] = {}
         self._children: tuple[Ints, Ints, Ints] | None = None
         self._walk: Walk | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dragoman.dialect.channels import joint_texts
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import call_shape, openers, wire_id
+from dragoman.dialect.shape import call_shape, delimiter_after, openers, wire_id
 from dragoman.dialect.tolerances import further_stops
 from dragoman.grammar.json import json_text
 from dragoman.template.profile import Marker, Profile, ReasoningMode, Slot
@@ -17,9 +18,28 @@ def all_stops(profile: Profile) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own, *further_stops(own)]))
 
 
-def stops(profile: Profile) -> tuple[str, ...]:
-    """The stop texts to give to an engine."""
-    return all_stops(profile)
+def stops(profile: Profile, request: DialectRequest) -> tuple[str, ...]:
+    """The stop texts to give to an engine: those behind which a turn never goes on.
+
+    Where one of the others ends a turn is told by the reader.
+    """
+    return tuple(text for text in all_stops(profile) if not begun_by(text, profile, request))
+
+
+def begun_by(stop: str, profile: Profile, request: DialectRequest) -> tuple[str, ...]:
+    """How the texts inside a turn go on that begin with this stop, white space in front left out."""
+    texts = [*inner_markers(profile, calls=request.reads_calls), *joint_texts(profile)]
+    return tuple(dict.fromkeys(text[len(stop) :].lstrip() for text in texts if text.startswith(stop)))
+
+
+def inner_markers(profile: Profile, *, calls: bool = True) -> list[str]:
+    """The texts of all markers inside a turn, without or with those of calls."""
+    tools, reasoning, content = profile.tools, profile.reasoning, profile.content
+    markers = [reasoning.open, reasoning.close, content.open, content.close]
+    if tools is not None and calls:
+        markers += [tools.section_open, tools.section_close, tools.separator]
+        markers += [piece for piece in tools.call if isinstance(piece, Marker)]
+    return [part.text for part in markers if part.text]
 
 
 def triggers(profile: Profile, request: DialectRequest) -> tuple[str, ...]:
@@ -82,3 +102,15 @@ def ids_after_name(profile: Profile) -> bool:
         return True
     found = [piece for piece in tools.call if piece in (Slot.NAME, Slot.ID)]
     return found[-1:] == [Slot.ID] and Slot.NAME in found
+
+
+def call_constants(profile: Profile) -> frozenset[str]:
+    """The keys of fixed fields in the object of a call."""
+    shape = None if profile.tools is None else profile.tools.object
+    return frozenset() if shape is None else frozenset(path[-1] for path, _ in shape.constants)
+
+
+def value_closer(profile: Profile) -> str:
+    """The text behind a tagged value; empty where none is written."""
+    pieces = () if profile.tools is None else profile.tools.argument
+    return delimiter_after(pieces, pieces.index(Slot.VALUE)).text if Slot.VALUE in pieces else ""

@@ -33,9 +33,7 @@ from dragoman.dialect.tolerances import around_bare_calls
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import (
     EMPTY,
-    AnyChar,
     Commit,
-    Negate,
     Node,
     Recovery,
     Ref,
@@ -74,7 +72,7 @@ class CallReader:
         any_name = not self.shape.bare or request.undeclared == "call"
         self.prefix = prefix
         self.json = JsonReader(tools.object, self.names, bare=self.shape.bare, any_name=any_name, prefix=prefix)
-        self.tagged = TaggedReader(tools, request.tools, controls)
+        self.tagged = TaggedReader(tools, request.tools, controls, prefix=prefix)
 
     def openings(self) -> Node:
         """The ways into a call: through the section, or right away where a call can be told without it."""
@@ -121,9 +119,9 @@ class CallReader:
         ]
 
     def recovery(self) -> dict[str, Recovery]:
-        """Where broken JSON arguments are read on as text."""
+        """Where broken JSON is read on as text; of the rules made so far."""
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
-            return {}
+            return self.tagged.recovery
         label = self.prefix + "args"
         return {label: Recovery(self.prefix + "broken_args", ("call", "args"))}
 
@@ -250,9 +248,7 @@ class CallReader:
 
     def _arguments(self, tool: str | None) -> Node:
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
-            # A call that the output ends in is complete where its last argument is.
-            end = seq(GAP, Negate(AnyChar()))
-            return seq(self.tagged.arguments(tool), alt(closer(self.shape.closing, self.controls), end))
+            return self.tagged.rest(tool)
         return seq(GAP, alt(self.json.arguments(committed=True), EMPTY), self._tail())
 
     def _broken_args(self) -> Node:

@@ -1,12 +1,14 @@
 """Reading arguments that are tagged one by one.
 
 A value ends where its closer is followed by the next argument or the end of the call: until that is read the closer is
-data. So the text goes on beside every attempt to leave it, and the commit behind the next opener ends the dispute.
+data. So the text goes on beside every attempt to leave it, and the commit behind the next opener ends the dispute. The
+end of a call without the layout in front of it settles nothing: what follows does. An object or array is read as such
+first, so that closers inside its strings are text; where it breaks it is text up to the closer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dragoman.chat_schema import parameter_schema, resolve, value_kind
 from dragoman.dialect.literals import COMMA, KEY_ENDS, literal_rules
@@ -14,6 +16,7 @@ from dragoman.dialect.markers import (
     GAP,
     SPACES,
     TEXT,
+    closer,
     layout_after,
     layout_before,
     loose,
@@ -22,22 +25,50 @@ from dragoman.dialect.markers import (
     other_than,
     run_of,
 )
+from dragoman.dialect.read_containers import container, container_rules
 from dragoman.dialect.read_nested import NestedReader
 from dragoman.dialect.read_objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import delimiter_after
+from dragoman.dialect.shape import call_shape, delimiter_after
 from dragoman.dialect.tolerances import CDATA, wraps_values
-from dragoman.grammar.nodes import EMPTY, NOTHING, Commit, Node, Ref, Repeat, Tag, alt, lit, opt, seq
+from dragoman.grammar.nodes import (
+    EMPTY,
+    NOTHING,
+    AnyChar,
+    Commit,
+    Literal,
+    Negate,
+    Node,
+    Recovery,
+    Ref,
+    Repeat,
+    Tag,
+    alt,
+    chars,
+    lit,
+    opt,
+    seq,
+)
 from dragoman.template.profile import Marker, Slot, ToolProfile, ValueStyle
+
+# Regions of values that may be objects or arrays.
+_CONTAINERS = ("value.json", "value.typed")
 
 
 class TaggedReader:
-    """The arguments of each tool of one request."""
+    """The arguments of each tool of one request, and the end of its call."""
 
-    def __init__(self, profile: ToolProfile, tools: Iterable[Tool], controls: frozenset[str]) -> None:
+    def __init__(
+        self, profile: ToolProfile, tools: Iterable[Tool], controls: frozenset[str], *, prefix: str = ""
+    ) -> None:
         self.profile = profile
         self.controls = controls
+        self.prefix = prefix
+        self.closing = call_shape(profile).closing
         self.tools = {tool.name: tool for tool in reversed(tuple(tools))}
+        self.numbers: dict[str | None, str] = {name: str(at) for at, name in enumerate(self.tools)}
+        self.made: dict[str, Node] = {}
+        self.recovery: dict[str, Recovery] = {}
         self.styles = dict(profile.value_styles)
         pieces = profile.argument
         self.opening = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
@@ -50,15 +81,80 @@ class TaggedReader:
         return not any(isinstance(piece, Marker) and piece.text for piece in self.pieces[at + 1 :])
 
     def rules(self) -> dict[str, Node]:
-        """The rules that :meth:`arguments` refers to."""
+        """The rules that :meth:`rest` referred to so far, and their recovery points in ``recovery``."""
         if self.profile.syntax is not None:
-            return syntax_rules(self.profile.syntax, self.controls)
+            return self.made | syntax_rules(self.profile.syntax, self.controls)
         if self.profile.nested is not None:
-            return NestedReader(self.profile.nested, self.controls).rules()
-        return literal_rules() if self.literal else {}
+            return self.made | NestedReader(self.profile.nested, self.controls).rules()
+        if self.literal:
+            return self.made | literal_rules()
+        return self.made | container_rules(self.prefix, self._value_closer())
 
-    def arguments(self, tool: str | None) -> Node:
-        """Any number of arguments of ``tool`` (None: of a tool that nobody declared)."""
+    def rest(self, tool: str | None) -> Node:
+        """The arguments of ``tool`` (None: of a tool that nobody declared) and the end of the call."""
+        number = self.numbers.get(tool, "other")
+        rule = f"{self.prefix}tagged.{number}"
+        if rule not in self.made:
+            # A call that the output ends in is complete where its last argument is.
+            end = seq(GAP, Negate(AnyChar()))
+            self.made[rule] = seq(self._arguments(tool), alt(self._end(), end))
+            if self._reads_containers():
+                self._recover(number, rule)
+        return Ref(rule)
+
+    def _reads_containers(self) -> bool:
+        """True: values are text between markers, so one that is JSON may hold its closer."""
+        return Slot.VALUE in self.pieces and not (self.profile.syntax or self.profile.nested or self.literal)
+
+    def _recover(self, number: str, rule: str) -> None:
+        """Where a value that began as an object or array and is none goes on: as text up to its closer."""
+        at = self.pieces.index(Slot.VALUE)
+        for region in _CONTAINERS:
+            text = Tag(region, TEXT, resumed=True)
+            argument = Tag("arg", seq(text, *self._behind_value(at)), resumed=True)
+            broken = f"{self.prefix}broken.{region}.{number}"
+            call = Tag("call", seq(argument, Ref(rule)), resumed=True)
+            self.made[broken] = seq(call, Ref(self.prefix + "after_call"))
+            self.recovery[self._label(region, number)] = Recovery(broken, ("call", "arg", region), quiet=True)
+
+    def _label(self, region: str, number: str) -> str:
+        return f"{self.prefix}{region}.{number}"
+
+    def _value_closer(self) -> str:
+        """The text behind a value; empty where it holds a control token, which is no text."""
+        text = delimiter_after(self.pieces, self.pieces.index(Slot.VALUE)).text if Slot.VALUE in self.pieces else ""
+        return text if isinstance(marker(text, self.controls), Literal) else ""
+
+    def _end(self) -> Node:
+        """The words that end a call."""
+        closing = self.closing
+        plain = closer(closing, self.controls)
+        layout = self._layout()
+        if not layout or not closing or not self._value_closer():
+            return plain
+        blank = chars("".join(char for char in SPACES if char not in layout))
+        written = seq(Repeat(blank), lit("\n") if "\n" in layout else chars(SPACES))
+        return alt(seq(written, plain), self._unsettled_end(closing, single=True))
+
+    def _layout(self) -> str:
+        """The white space that the template writes between the last argument and the end of its call."""
+        if not self._reads_containers():
+            return ""
+        last = self.pieces[-1]
+        at = self.profile.call.index(Slot.ARGS) if Slot.ARGS in self.profile.call else len(self.profile.call)
+        return (last.after if isinstance(last, Marker) else "") + delimiter_after(self.profile.call, at).before
+
+    def _unsettled_end(self, closing: Sequence[str], *, single: bool) -> Node:
+        """The end of a call where the layout in front of it is missing: its value may hold these very words. More than
+        one of them settle it, and so does whatever commits behind it; until then both readings go on."""
+        word = marker(closing[0], self.controls)
+        if len(closing) == 1:
+            return seq(GAP, word, EMPTY if single else Commit("body"))
+        here = seq(GAP, word, opt(self._unsettled_end(closing[1:], single=False)))
+        return alt(here, self._unsettled_end(closing[1:], single=single))
+
+    def _arguments(self, tool: str | None) -> Node:
+        """Any number of arguments of ``tool``."""
         if Slot.VALUE not in self.pieces:
             return EMPTY
         if self.profile.nested is not None:
@@ -67,7 +163,8 @@ class TaggedReader:
         separator = self.profile.argument_separator.text or (COMMA.text if self.literal else "")
         lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
         start = seq(GAP, opener(self.opening.text, self.controls), Commit("body")) if self.opening.text else GAP
-        return Repeat(seq(lead, start, Tag("arg", self._argument(self._kinds(tool)))))
+        number = self.numbers.get(tool, "other")
+        return Repeat(seq(lead, start, Tag("arg", self._argument(self._kinds(tool), number))))
 
     def value_tag(self, kind: str) -> str:
         """The region in which a value is read whose schema asks for this kind of reading."""
@@ -89,18 +186,19 @@ class TaggedReader:
                 kinds.setdefault(region, []).append(key)
         return kinds
 
-    def _argument(self, kinds: dict[str, list[str]]) -> Node:
+    def _argument(self, kinds: dict[str, list[str]], number: str) -> Node:
         ways: list[Node] = []
         if self.profile.syntax is not None:
             colon = marker(self.profile.syntax.colon, self.controls)
             return seq(syntax_key(self.profile.syntax, self.controls), GAP, colon, GAP, Ref("syntax.value"))
         if self.literal:
-            return self._written(run_of(self._key_ends()), "value.json")
+            return self._written(run_of(self._key_ends()), "value.json", number)
         for region, keys in kinds.items():
-            ways.append(self._written(alt(*(lit(key) for key in keys)), region))
+            ways.append(self._written(alt(*(lit(key) for key in keys)), region, number))
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
-        ways.append(self._written(other_than(known, excluded) if known else run_of(excluded), "value.typed"))
+        other = other_than(known, excluded) if known else run_of(excluded)
+        ways.append(self._written(other, "value.typed", number))
         return alt(*ways)
 
     def _key_ends(self) -> str:
@@ -111,26 +209,40 @@ class TaggedReader:
             return KEY_ENDS + text[:1]
         return "\n\r" + (text[0] if text else SPACES)
 
-    def _written(self, key: Node, region: str) -> Node:
+    def _written(self, key: Node, region: str, number: str) -> Node:
         """One argument behind its opener, with this way to read the key, its value in this region."""
         out: list[Node] = []
         for at, piece in enumerate(self.pieces):
-            before = self.pieces[at - 1] if at else self.opening
-            if piece is Slot.KEY:
-                out.append(Tag("key", key))
-            elif piece is Slot.VALUE:
-                lead = layout_after(before.after) if isinstance(before, Marker) else EMPTY
-                value: Node = Tag("value.json", Ref("literal.value")) if self.literal else Tag(region, TEXT)
-                if wraps_values(delimiter_after(self.pieces, at).text):
-                    wrapped = seq(GAP, lit(CDATA[0]), Commit("body"), Tag(region, TEXT), lit(CDATA[1]), GAP)
-                    value = alt(wrapped, value)
-                out += [GAP if self.literal else lead, value]
-            elif isinstance(piece, Marker):
-                lead = layout_before(piece.before) if before is Slot.VALUE else GAP
-                valued = at + 1 < len(self.pieces) and self.pieces[at + 1] is Slot.VALUE
-                text = loose(piece.text, self.controls) if piece.text else EMPTY
-                out += [lead, text, GAP if piece.after and not valued and at + 1 < len(self.pieces) else EMPTY]
-            else:
-                ends = self.pieces[at + 1] if at + 1 < len(self.pieces) else None
-                out.append(run_of(SPACES + (ends.text[:1] if isinstance(ends, Marker) else "")))
+            if piece is Slot.VALUE:
+                return seq(*out, self._value(at, region, number), *self._behind_value(at))
+            out.append(self._piece(at, key))
         return seq(*out) if out else NOTHING
+
+    def _piece(self, at: int, key: Node | None = None) -> Node:
+        """A piece of an argument beside its value."""
+        piece = self.pieces[at]
+        following = self.pieces[at + 1] if at + 1 < len(self.pieces) else None
+        if piece is Slot.KEY and key is not None:
+            return Tag("key", key)
+        if isinstance(piece, Marker):
+            behind = at > 0 and self.pieces[at - 1] is Slot.VALUE
+            lead = layout_before(piece.before) if behind else GAP
+            text = loose(piece.text, self.controls) if piece.text else EMPTY
+            return seq(lead, text, GAP if piece.after and following not in (None, Slot.VALUE) else EMPTY)
+        return run_of(SPACES + (following.text[:1] if isinstance(following, Marker) else ""))
+
+    def _behind_value(self, at: int) -> list[Node]:
+        return [self._piece(behind) for behind in range(at + 1, len(self.pieces))]
+
+    def _value(self, at: int, region: str, number: str) -> Node:
+        if self.literal:
+            return seq(GAP, Tag("value.json", Ref("literal.value")))
+        before = self.pieces[at - 1] if at else self.opening
+        text: Node = TEXT
+        if region in _CONTAINERS:
+            text = alt(seq(GAP, container(self.prefix, self._label(region, number)), TEXT), TEXT)
+        value: Node = Tag(region, text)
+        if wraps_values(delimiter_after(self.pieces, at).text):
+            wrapped = seq(GAP, lit(CDATA[0]), Commit("body"), Tag(region, TEXT), lit(CDATA[1]), GAP)
+            value = alt(wrapped, value)
+        return seq(layout_after(before.after) if isinstance(before, Marker) else EMPTY, value)

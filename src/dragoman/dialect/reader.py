@@ -8,13 +8,15 @@ settles what came before; until then an opener is text. The layout in front of a
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dragoman.dialect.channels import bare_headers, call_forms, header_tags, text_headers
-from dragoman.dialect.facts import all_stops
+from dragoman.dialect.facts import all_stops, begun_by, inner_markers
 from dragoman.dialect.markers import (
     GAP,
     SOME_TEXT,
     SPACE,
+    SPACES,
     TEXT,
     layout_after,
     layout_before,
@@ -25,9 +27,9 @@ from dragoman.dialect.markers import (
 )
 from dragoman.dialect.read_calls import CallReader
 from dragoman.dialect.request import DialectRequest, JsonAnswer
-from dragoman.dialect.shape import call_shape, final_tag, is_tag, openers
+from dragoman.dialect.shape import call_shape, final_tag, is_tag
 from dragoman.dialect.tolerances import REASONING, other_forms, short_opener
-from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt, lit, opt, seq
+from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt, chars, complement, lit, opt, seq
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 
 _BODY = Ref("body")
@@ -53,7 +55,7 @@ def reader_rules(
             recovery |= reader.recovery()
     else:
         calls = [_silent(text, controls) for text in empty_blocks(profile)]
-    rules["stop"] = alt(*_stops(profile, controls), EMPTY)
+    rules["stop"] = alt(*_stops(profile, request, controls), EMPTY)
     rules["interrupt"] = alt(*calls, Ref("stop"))
     wrappers = [*_wrappers(profile, controls), *_said_nothing(profile, request, controls)]
     wrappers += [*_later_reasoning(profile, request, controls), Ref("interrupt")]
@@ -122,7 +124,7 @@ def repeated_headers(profile: Profile) -> tuple[str, ...]:
     """The header of the turn, from each of its tags on: some models write it again. None that means something else."""
     header = profile.assistant_header.strip()
     ends = [header[found.start() :] for found in _TAG.finditer(header)]
-    inside = [*_inner_markers(profile), *all_stops(profile)]
+    inside = [*inner_markers(profile), *all_stops(profile)]
     return tuple(text for text in ends if not any(text in other for other in inside))
 
 
@@ -133,28 +135,30 @@ def _fenced(rules: dict[str, Node]) -> Node:
     return alt(seq(fence, Ref("fenced")), Ref("body"))
 
 
-def _stops(profile: Profile, controls: frozenset[str]) -> list[Node]:
-    """The ends of a turn. One that may also begin a call settles nothing: it is the end where nothing follows."""
-    begins = openers(profile.tools) if profile.tools is not None else ()
+def _stops(profile: Profile, request: DialectRequest, controls: frozenset[str]) -> list[Node]:
+    """The ends of a turn. One with which something inside a turn may begin is the end where nothing such follows."""
     return [
-        seq(Tag("stop", marker(text, controls)), GAP if text in begins or _begins(text, profile) else Commit("body"))
+        seq(Tag("stop", marker(text, controls)), _unlike(begun_by(text, profile, request)) or Commit("body"))
         for text in all_stops(profile)
     ]
 
 
-def _begins(stop: str, profile: Profile) -> bool:
-    """True: some marker inside a turn begins with this stop."""
-    return any(text.startswith(stop) for text in _inner_markers(profile))
+def _unlike(texts: Sequence[str]) -> Node | None:
+    """The end of the output, or text that differs from all of ``texts``, white space before it; None without any."""
+    if not texts:
+        return None
+    return seq(GAP, _otherwise(texts, SPACES)) if all(texts) else GAP
 
 
-def _inner_markers(profile: Profile) -> list[str]:
-    """The texts of all markers inside a turn."""
-    tools, reasoning, content = profile.tools, profile.reasoning, profile.content
-    markers = [reasoning.open, reasoning.close, content.open, content.close]
-    if tools is not None:
-        markers += [tools.section_open, tools.section_close, tools.separator]
-        markers += [piece for piece in tools.call if isinstance(piece, Marker)]
-    return [part.text for part in markers if part.text]
+def _otherwise(texts: Sequence[str], excluded: str = "") -> Node:
+    """Text up to the character that tells it from each of ``texts``, which settles it; the output may end before."""
+    heads = sorted({text[0] for text in texts})
+    ways: list[Node] = [seq(complement(chars("".join(heads) + excluded).ranges), Commit("body"))]
+    for head in heads:
+        below = [text[1:] for text in texts if text[0] == head]
+        if all(below):
+            ways.append(seq(lit(head), _otherwise(below)))
+    return alt(*ways, EMPTY)
 
 
 def read_as_reasoning(profile: Profile, request: DialectRequest) -> ReasoningProfile:

@@ -47,7 +47,7 @@ class DialectRequest:
     thinking: may the model reason; None: as the template has it. implicit_reasoning: the turn begins inside the
     reasoning block though the opener is not in the input. prefix: what the generation prompt wrote after the assistant
     header; the writer's language begins with it, the reader takes it as any input. reasoning: the block that the prompt
-    opens though the template shows no such one.
+    opens though the template shows no such one. reasoning_chars: characters that the writer may still think; None: any.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -59,6 +59,7 @@ class DialectRequest:
     implicit_reasoning: bool = False
     prefix: str = ""
     reasoning: ReasoningProfile | None = None
+    reasoning_chars: int | None = None
     answer: Answer | None = None
     undeclared: Undeclared = "content"
     schema_options: Any = None

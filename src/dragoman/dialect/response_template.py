@@ -34,9 +34,11 @@ _ID = r"(?P<id>\S+?)"
 _NUMBER = r"\d+"
 
 
-def response_template(profile: Profile) -> dict[str, Any]:
+def response_template(profile: Profile, *, serving: bool = False) -> dict[str, Any]:
     """``profile`` as a response template, to be set on a tokenizer.
 
+    serving: as the servers that read these templates want them (vLLM's and SGLang's stock parsers): reasoning is named
+    ``thinking`` and read once, and texts are not joined, for they stream.
     Raises: UsageError where the notation cannot express how calls or reasoning are written.
     """
     fields: dict[str, Field] = {}
@@ -47,7 +49,21 @@ def response_template(profile: Profile) -> dict[str, Any]:
     if profile.tools is not None:
         fields["tool_calls"] = _Calls(profile, profile.tools).field()
     fields["content"] = _content(profile)
+    if serving:
+        fields = _served(fields)
     return {"version": 1, "defaults": {"role": "assistant"}, **_anchor(profile), "fields": fields}
+
+
+def _served(fields: dict[str, Field]) -> dict[str, Field]:
+    out: dict[str, Field] = {}
+    if fields.get("tool_calls", {}).get("content") == "python-call-list":
+        raise UsageError("the servers that read response templates know no lists of calls in Python's notation")
+    for name, field in fields.items():
+        if name in _REASONING:
+            out[_REASONING[1]] = {key: value for key, value in field.items() if key not in ("join", "repeats")}
+        else:
+            out[name] = {key: value for key, value in field.items() if key != "join"}
+    return out
 
 
 def _anchor(profile: Profile) -> dict[str, str]:

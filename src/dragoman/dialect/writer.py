@@ -59,8 +59,12 @@ class _Writer:
 
     def _reasoning(self) -> Node:
         """The rest of an open reasoning block."""
-        close = self.reasoning.close
-        return seq(self._text(close), self._written(close))
+        close, most = self.reasoning.close, self.request.reasoning_chars
+        if most is None:
+            return seq(self._text(close), self._written(close))
+        early = overlaps_itself(close.text)
+        forbidden = (*self.forbidden, early.encode()) if early else self.forbidden
+        return seq(Without(Repeat(AnyChar(), max=most), forbidden), self._written(close))
 
     def _turn(self) -> Node:
         reasoning = self.reasoning

@@ -6,7 +6,7 @@ U+0085, which may stand in it unescaped.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 
 from dragoman.errors import EngineError
 
@@ -45,7 +45,7 @@ class EventReader:
         return []
 
 
-async def read_events(pieces: AsyncIterable[bytes]) -> AsyncIterator[str]:
+async def read_events(pieces: AsyncIterable[bytes]) -> AsyncGenerator[str, None]:
     """The data of each event of a response body."""
     reader = EventReader()
     async for piece in pieces:

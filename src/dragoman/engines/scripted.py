@@ -11,12 +11,12 @@ import codecs
 import math
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy
 
-from dragoman.engine import Chunk, EngineInfo, FinishReason, Generation, Stepper
+from dragoman.engine import Chunk, EngineInfo, FinishReason, Generation, Stepper, TokenLogprob
 from dragoman.errors import EngineError, UsageError
 
 Answer: TypeAlias = "str | Sequence[str]"  # a text, or the pieces in which it comes
@@ -43,6 +43,7 @@ class Scripted:
     size: characters of a piece where the answer is one string; a piece counts as one token.
     delay: seconds before each piece.  failure: raised as an EngineError after the last piece, instead of an end.
     encode: token ids of a piece, where ids are wanted.
+    logprob: how likely a piece was, for requests that ask; without it each piece was certain.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Scripted:
         delay: float = 0.0,
         failure: str | None = None,
         encode: Callable[[str], Sequence[int]] | None = None,
+        logprob: Callable[[str], TokenLogprob] | None = None,
         info: EngineInfo | None = None,
     ) -> None:
         if isinstance(answers, str):
@@ -64,7 +66,8 @@ class Scripted:
         self._delay = delay
         self._failure = failure
         self._encode = encode
-        self._info = info or EngineInfo(model="scripted")
+        self._logprob = logprob or _certain
+        self._info = info or EngineInfo(model="scripted", gives_logprobs=True)
         self.record = Record()
 
     async def info(self) -> EngineInfo:
@@ -87,7 +90,9 @@ class Scripted:
                 if hold.found:
                     yield entry.last(text, "stop", count + 1)
                     return
-                yield Chunk(text, tuple(self._encode(piece)) if self._encode else ())
+                told = request.sampling.logprobs is not None
+                logprobs = (self._logprob(piece),) if told else ()
+                yield Chunk(text, tuple(self._encode(piece)) if self._encode else (), logprobs=logprobs)
             if self._failure is not None:
                 raise EngineError(self._failure)
             yield entry.last(hold.rest(), "stop", len(pieces))
@@ -232,6 +237,11 @@ class _StopWords:
 def _overlap(text: str, word: str) -> int:
     """The length of the longest end of ``text`` that begins ``word`` and is not all of it."""
     return next((n for n in range(min(len(text), len(word) - 1), 0, -1) if text.endswith(word[:n])), 0)
+
+
+def _certain(piece: str) -> TokenLogprob:
+    alone = TokenLogprob(0.0, data=piece.encode())
+    return replace(alone, top=(alone,))
 
 
 def _cut(text: str, size: int) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal as OneOf
 from typing import TypeAlias
@@ -41,19 +41,46 @@ class JsonStyle:
 
     whitespace: ``free`` as the RFC; ``bounded`` at most one blank after ``:`` and one blank or newline after ``,``;
     ``compact`` none. escapes: ``any`` as the RFC; ``paired`` without lone surrogates; ``canonical`` only where needed,
-    so that a string has one spelling. string_max: characters of a string. integer_digits, fraction_digits: digits of a
-    number, with an exponent of at most two. banned: texts that no string may hold as written.
+    so that a string has one spelling. string_max: characters of a string. items_max: items of an array and members of
+    an object at the top, see :func:`room`. integer_digits, fraction_digits: digits of a number, with an exponent of at
+    most two. banned: texts that no string may hold as written.
     """
 
     whitespace: Whitespace = "free"
     escapes: Escapes = "any"
     string_max: int | None = None
+    items_max: int | None = None
     integer_digits: int | None = None
     fraction_digits: int | None = None
     banned: tuple[bytes, ...] = ()
 
 
 FREE = JsonStyle()
+# Kinds of values that hold others.
+NESTED = ("array", "object")
+
+
+def room(items_max: int | None, level: int) -> int | None:
+    """Items that an array may have at ``level`` of nesting: half as many every two levels, 0 at the last one.
+
+    Two levels, since an array of objects is one list to people. None: any number.
+    """
+    return None if items_max is None else items_max >> level // 2
+
+
+def text_room(string_max: int | None, level: int) -> int | None:
+    """Characters of a string at ``level`` of nesting: all up to the items of one list, then half as many every two."""
+    return None if string_max is None else max(string_max >> max(level - 2, 0) // 2, min(string_max, 8))
+
+
+def last_level(items_max: int | None) -> int:
+    """The level from which on there is no :func:`room`; 0 where levels are not told apart."""
+    return 0 if items_max is None else 2 * items_max.bit_length()
+
+
+def json_name(prefix: str, kind: str, level: int) -> str:
+    """The rule for any JSON of a kind at a level of nesting."""
+    return f"{prefix}.{level}.{kind}" if level and kind in ("value", "string", *NESTED) else f"{prefix}.{kind}"
 
 
 def json_rules(
@@ -61,7 +88,8 @@ def json_rules(
 ) -> dict[str, Node]:
     """Rules ``{prefix}.value``, ``.object``, ``.array``, ``.string``, ``.number``, ``.literal`` and ``.ws``.
 
-    ``style`` says more than ``whitespace`` and wins over it. No rule takes white space before or after itself.
+    ``style`` says more than ``whitespace`` and wins over it; with its ``items_max`` there are the rules of further
+    levels, see :func:`json_name`. No rule takes white space before or after itself.
     """
     return dict(_json_rules(prefix, style or JsonStyle(whitespace=whitespace)))
 
@@ -70,25 +98,39 @@ def json_rules(
 @lru_cache(maxsize=64)
 def _json_rules(prefix: str, style: JsonStyle) -> dict[str, Node]:
     layout = json_layout(style.whitespace, prefix)
-    value = Ref(f"{prefix}.value")
-    member = seq(Ref(f"{prefix}.string"), layout.pad, lit(":"), layout.colon, value, layout.pad)
-    item = seq(value, layout.pad)
-    return {
-        f"{prefix}.value": Choice(
-            tuple(Ref(f"{prefix}.{kind}") for kind in ("object", "array", "string", "number", "literal"))
-        ),
-        f"{prefix}.object": seq(lit("{"), layout.pad, _listed(member, layout, "}")),
-        f"{prefix}.array": seq(lit("["), layout.pad, _listed(item, layout, "]")),
-        f"{prefix}.string": json_string(style),
+    rules: dict[str, Node] = {}
+    last = last_level(style.items_max)
+    for level in range(last + 1):
+        value = Ref(json_name(prefix, "value", min(level + 1, last)))
+        member = seq(Ref(json_name(prefix, "string", level)), layout.pad, lit(":"), layout.colon, value, layout.pad)
+        most = room(style.items_max, level)
+        text = replace(style, string_max=text_room(style.string_max, level))
+        scalars = ("string", "number", "literal")
+        rules |= {
+            json_name(prefix, "value", level): Choice(
+                tuple(
+                    Ref(json_name(prefix, kind, level))
+                    for kind in (scalars if most == 0 else ("object", "array", *scalars))
+                )
+            ),
+            json_name(prefix, "string", level): json_string(text),
+            json_name(prefix, "object", level): seq(lit("{"), layout.pad, _listed(member, layout, "}", most)),
+            json_name(prefix, "array", level): seq(
+                lit("["), layout.pad, _listed(seq(value, layout.pad), layout, "]", most)
+            ),
+        }
+    return rules | {
         f"{prefix}.number": json_number(style),
         f"{prefix}.literal": Choice((lit("true"), lit("false"), lit("null"))),
         f"{prefix}.ws": json_whitespace(style.whitespace),
     }
 
 
-def _listed(item: Node, layout: Layout, close: str) -> Node:
-    """The rest of an object or array behind its opening bracket and padding."""
-    more = Repeat(seq(lit(","), layout.comma, item))
+def _listed(item: Node, layout: Layout, close: str, most: int | None) -> Node:
+    """The rest of an object or array of up to ``most`` items behind its opening bracket and padding."""
+    if most == 0:
+        return lit(close)
+    more = EMPTY if most == 1 else Repeat(seq(lit(","), layout.comma, item), 0, None if most is None else most - 1)
     return alt(lit(close), seq(item, more, lit(close)))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+
 from dragoman.grammar import nodes as n
 from dragoman.grammar.frames import Frame
 from dragoman.grammar.machine import Machine, State
@@ -65,35 +68,79 @@ def state(machine: Machine, state: State) -> str:
 def tree(node: n.Node) -> str:
     """A node in a notation near to the one of the papers: 'x' literals, / choice, * + ? {m,n} repeats, <tag: ...>."""
     if isinstance(node, n.Literal):
-        return repr(node.data.decode("utf-8", "backslashreplace"))
+        return _texts([node.data])
     if isinstance(node, n.Sequence):
-        return " ".join(f"({tree(i)})" if isinstance(i, n.Choice) else tree(i) for i in node.items)
+        return " ".join(f"({tree(i)})" if isinstance(i, n.Choice) and not _optional(i) else tree(i) for i in node.items)
     if isinstance(node, n.Choice):
-        return " / ".join(tree(item) for item in node.items) or "nothing"
+        return _choice(node)
     if isinstance(node, n.Repeat):
         most = "" if node.max is None else str(node.max)
-        suffix = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((node.min, node.max), f"{{{node.min},{most}}}")
-        return f"({tree(node.item)}){suffix}{'?' if node.lazy else ''}"
+        exact = str(node.min) if node.max == node.min else f"{node.min},{most}"
+        suffix = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((node.min, node.max), f"{{{exact}}}")
+        return f"{_one(node.item)}{suffix}{'?' if node.lazy else ''}"
     if isinstance(node, n.Tag):
         return f"<{node.name}: {tree(node.item)}>"
     if isinstance(node, n.Ref):
         return node.name
     if isinstance(node, n.Class):
-        return "[" + "".join(f"{chr(a)!r}-{chr(b)!r} " for a, b in node.ranges).strip() + "]"
+        return "[" + "".join(_span(a, b) for a, b in node.ranges) + "]"
     if isinstance(node, n.Duplex):
         return f"read({tree(node.reader)}) write({tree(node.writer)})"
     return _other(node)
+
+
+def _texts(data: Iterable[bytes]) -> str:
+    return ", ".join(repr(each.decode("utf-8", "backslashreplace")) for each in data)
+
+
+def _choice(node: n.Choice) -> str:
+    """The ways; where nothing is one of them, the others with a question mark, ``??`` where nothing comes first."""
+    if not _optional(node):
+        return " / ".join(map(tree, node.items)) or "nothing"
+    ways = [item for item in node.items if not _is_nothing(item)]
+    inner = _one(ways[0]) if len(ways) == 1 else f"({' / '.join(map(tree, ways))})"
+    return inner + ("??" if _is_nothing(node.items[0]) else "?")
+
+
+def _optional(node: n.Choice) -> bool:
+    """True: one way is nothing, and there are others."""
+    empty = sum(map(_is_nothing, node.items))
+    return 0 < empty < len(node.items)
+
+
+def _is_nothing(node: n.Node) -> bool:
+    return (isinstance(node, n.Literal) and not node.data) or (isinstance(node, n.Sequence) and not node.items)
+
+
+def _one(node: n.Node) -> str:
+    """The node as one thing that a suffix can stand behind."""
+    return tree(node) if isinstance(node, n.Literal | n.Class | n.AnyChar | n.Ref | n.Tag) else f"({tree(node)})"
+
+
+def _span(first: int, last: int) -> str:
+    if last - first < 2:
+        return "".join(_character(code) for code in range(first, last + 1))
+    return f"{_character(first)}-{_character(last)}"
+
+
+def _character(code: int) -> str:
+    text = chr(code)
+    if text in "\\-]^":
+        return "\\" + text
+    if code == 0x20 or (text.isprintable() and code < 0xE000):
+        return text
+    return text.encode("unicode_escape").decode()
 
 
 def _other(node: n.Node) -> str:
     if isinstance(node, n.AnyChar):
         return "."
     if isinstance(node, n.Until):
-        return f"until({', '.join(map(repr, node.delimiters))})"
+        return f"until({_texts(node.delimiters)})"
     if isinstance(node, n.UntilConfirmed):
-        return f"until_confirmed({node.closer!r}, {tree(node.follow)})"
+        return f"until_confirmed({_texts([node.closer])}, {tree(node.follow)})"
     if isinstance(node, n.Without):
-        return f"without({tree(node.item)}; {', '.join(map(repr, node.forbidden))})"
+        return f"without({tree(node.item)}; {_texts(node.forbidden)})"
     if isinstance(node, n.Peek | n.Negate | n.Atomic):
         return f"{type(node).__name__.lower()}({tree(node.item)})"
     if isinstance(node, n.Commit):
@@ -107,9 +154,39 @@ def _other(node: n.Node) -> str:
     return f"{type(node).__name__.lower()}({node.text})"
 
 
+def rules(grammar: n.Grammar) -> list[tuple[str, list[str]]]:
+    """Every rule of a grammar tree with its ways, best first; the start rule first."""
+    names = [grammar.start, *(name for name in grammar.rules if name != grammar.start)]
+    return [(name, _ways(grammar.rules[name])) for name in names]
+
+
+def _ways(node: n.Node) -> list[str]:
+    return [tree(item) for item in node.items] if isinstance(node, n.Choice) and not _optional(node) else [tree(node)]
+
+
 def grammar(grammar: n.Grammar) -> str:
     """Every rule of a grammar tree, a line each; the start rule first."""
-    names = [grammar.start, *(name for name in grammar.rules if name != grammar.start)]
-    lines = [f"{name} = {tree(grammar.rules[name])}" for name in names]
+    lines = [f"{name} = {' / '.join(ways) or 'nothing'}" for name, ways in rules(grammar)]
     lines += [f"# after {label}: {point.rule}, open: {list(point.keep)}" for label, point in grammar.recovery.items()]
     return "\n".join(lines)
+
+
+def references(grammar: n.Grammar) -> dict[str, list[str]]:
+    """rule -> the rules that it names, in the order in which they stand there."""
+    return {name: _named(node) for name, node in grammar.rules.items()}
+
+
+def _named(node: n.Node) -> list[str]:
+    found: dict[str, None] = {}
+    stack: list[object] = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, n.Ref):
+            found[top.name] = None
+        elif isinstance(top, n.Schema):
+            continue  # its rules are its own
+        elif isinstance(top, tuple):
+            stack.extend(reversed(top))
+        elif is_dataclass(top):
+            stack.extend(getattr(top, item.name) for item in reversed(fields(top)))
+    return list(found)

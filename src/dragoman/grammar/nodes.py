@@ -195,10 +195,14 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Where reading goes on after a failure: rule ``rule`` starts with exactly the regions ``keep`` still open."""
+    """Where reading goes on after a failure: rule ``rule`` starts with exactly the regions ``keep`` still open.
+
+    quiet: no failure of the output, only of one way to read it: nothing is noted, ``strict`` does not raise.
+    """
 
     rule: str
     keep: tuple[str, ...] = ()
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,46 +1,87 @@
-"""From a checked request to an answer: what the engine is asked, and what its output is read as.
+"""From a checked request to an answer: what the engine is asked, and what its output is read as. Knows no protocol.
 
-prepare   turn, prompt ids, grammar: heavy, so it runs outside of the event loop
-answer    the engine's pieces as deltas, and at the end why and at what price
+prepare_all   turns, prompt ids, grammar: heavy, so it runs outside of the event loop
+follow        the engine's pieces as deltas, and at the end why and at what price
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from dragoman.chat import Delta, Message, Problem, ToolCall
 from dragoman.engine import NO_SETTINGS, Chunk, Engine, EngineInfo, Generation, ModelSettings, Sampling
 from dragoman.errors import LimitError, SchemaError, UsageError
 from dragoman.format import ChatFormat
+from dragoman.server.ask import Ask, RawAsk
+from dragoman.server.likelihood import Alignment, Scored, scored
+from dragoman.server.reading import RawReading, Reading
 from dragoman.server.repeats import Repeats
 from dragoman.server.stop_texts import StopTexts
-from dragoman.server.wire import ChatRequest, Usage
 from dragoman.turn import Turn
+from dragoman.vocab import Vocabulary
 
 BANNED = float("-inf")
 
+R = TypeVar("R", bound=Reading, covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One request, ready for the engine. unconstrained: why the tools' schemas are not enforced, if they are not."""
+class Usage:
+    """Tokens of one answer or of several to one prompt. reasoning_tokens are among the completion's."""
 
-    turn: Turn
+    prompt_tokens: int
+    completion_tokens: int
+    reasoning_tokens: int = 0
+
+    def to_dict(self) -> dict[str, int]:
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[R]):
+    """One answer, ready for the engine; ``turn`` reads it.
+
+    unconstrained: why the tools' schemas are not enforced, if they are not. vocab: for the bytes of tokens.
+    """
+
+    turn: R
     generation: Generation
     stop: tuple[str, ...] = ()
     unconstrained: str | None = None
+    vocab: Vocabulary | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        return len(self.generation.prompt_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A piece of an answer, the tokens that its content is made of, and what was used so far."""
+
+    delta: Delta
+    usage: Usage
+    logprobs: tuple[Scored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an answer ended; comes once, last."""
+    """How an answer ended; comes once, last. stop_text: the client's own stop text that ended it."""
 
     finish_reason: Literal["stop", "length", "tool_calls"]
     usage: Usage
     problems: tuple[Problem, ...] = ()
+    stop_text: str | None = None
+    unconstrained: str | None = None
 
 
 Piece: TypeAlias = Delta | Ended
@@ -48,7 +89,7 @@ Piece: TypeAlias = Delta | Ended
 
 def make_turn(
     fmt: ChatFormat,
-    request: ChatRequest,
+    request: Ask,
     settings: ModelSettings,
     *,
     now: datetime.datetime | None = None,
@@ -61,16 +102,17 @@ def make_turn(
 
 def prepare(
     fmt: ChatFormat,
-    request: ChatRequest,
+    request: Ask,
     info: EngineInfo,
     settings: ModelSettings = NO_SETTINGS,
     *,
     now: datetime.datetime | None = None,
     id_seed: str | None = None,
-) -> Job:
-    """What the engine is asked. Raises UsageError, TemplateError, LimitError, SchemaError."""
+) -> Job[Turn]:
+    """What the engine is asked for the first answer. Raises UsageError, TemplateError, LimitError, SchemaError."""
     turn = make_turn(fmt, request, settings, now=now, id_seed=id_seed)
     _ = turn.reader  # compiled here, not in the middle of the event loop's work
+    _check_sampling(request.sampling, fmt, info)
     generation = Generation(
         prompt_ids=_prompt_ids(turn, fmt, info),
         prompt_text=turn.prompt.text,
@@ -85,13 +127,95 @@ def prepare(
         if not _may_go_free(turn):
             raise
         unconstrained = str(error)
-    return Job(turn, generation, request.stop, unconstrained)
+    return Job(turn, generation, request.stop, unconstrained, fmt.vocab)
+
+
+def prepare_all(
+    fmt: ChatFormat,
+    request: Ask,
+    info: EngineInfo,
+    settings: ModelSettings = NO_SETTINGS,
+    *,
+    now: datetime.datetime | None = None,
+    id_seed: str,
+) -> tuple[Job[Turn], ...]:
+    """A job for each answer that is wanted: the same prompt and grammar, call ids and a seed of its own."""
+    first = prepare(fmt, request, info, settings, now=now, id_seed=id_seed)
+    others = []
+    for at in range(1, request.n):
+        turn = make_turn(fmt, request, settings, now=now, id_seed=f"{id_seed}-{at}")
+        _ = turn.reader
+        others.append(replace(first, turn=turn))
+    return _seeded([first, *others], id_seed)
+
+
+def prepare_raw(
+    fmt: ChatFormat, request: RawAsk, info: EngineInfo, settings: ModelSettings = NO_SETTINGS, *, id_seed: str
+) -> tuple[Job[RawReading], ...]:
+    """Jobs for what follows each prompt, ``request.n`` for each, in the prompts' order. Raises UsageError, LimitError.
+
+    Control tokens of a prompt's text count: whoever sends a raw prompt has written them.
+    """
+    _check_sampling(request.sampling, fmt, info)
+    jobs: list[Job[RawReading]] = []
+    for prompt in request.prompts:
+        ids, text = _raw_prompt(prompt, fmt, info)
+        generation = Generation(prompt_ids=_fitting(ids, info), prompt_text=text, sampling=request.sampling)
+        jobs += [Job(RawReading(), generation, request.stop, None, fmt.vocab) for _ in range(request.n)]
+    return _seeded(jobs, id_seed)
+
+
+def _raw_prompt(prompt: str | tuple[int, ...], fmt: ChatFormat, info: EngineInfo) -> tuple[tuple[int, ...], str]:
+    vocab = fmt.vocab
+    if isinstance(prompt, str):
+        if vocab is None:
+            if info.takes_token_ids:
+                raise UsageError("a prompt of text needs the model's vocabulary; give token ids", param="prompt")
+            return (), prompt
+        ids = tuple(vocab.encode([(prompt, False)]))
+        if vocab.adds_bos and vocab.bos_id is not None and ids[:1] != (vocab.bos_id,):
+            ids = (vocab.bos_id, *ids)
+        return ids, prompt
+    if vocab is None:
+        return prompt, ""
+    wrong = next((token for token in prompt if token >= vocab.size), None)
+    if wrong is not None:
+        raise UsageError(f"prompt holds the token id {wrong}; the vocabulary has {vocab.size}", param="prompt")
+    return prompt, vocab.decode(prompt).decode("utf-8", "replace")
+
+
+def _seeded(jobs: list[Job[R]], key: str) -> tuple[Job[R], ...]:
+    """Jobs of one request with seeds that differ: the request's and the following ones, or ones made from ``key``."""
+    if len(jobs) == 1:
+        return tuple(jobs)
+    asked = jobs[0].generation.sampling.seed
+    out = []
+    for at, job in enumerate(jobs):
+        digest = hashlib.blake2b(f"{key} {at}".encode(), digest_size=4).digest()
+        seed = asked + at if asked is not None else int.from_bytes(digest, "big") >> 1
+        sampling = replace(job.generation.sampling, seed=seed)
+        out.append(replace(job, generation=replace(job.generation, sampling=sampling)))
+    return tuple(out)
+
+
+def _check_sampling(sampling: Sampling, fmt: ChatFormat, info: EngineInfo) -> None:
+    """Raises UsageError for what the engine cannot do."""
+    if sampling.logprobs is not None and not info.gives_logprobs:
+        raise UsageError(f"the engine of {info.model} tells no log probabilities; leave logprobs out", param="logprobs")
+    size = None if fmt.vocab is None else fmt.vocab.size
+    wrong = next((token for token in sampling.logit_bias if size is not None and token >= size), None)
+    if wrong is not None:
+        raise UsageError(f"logit_bias names token {wrong}; the vocabulary has {size}", param="logit_bias")
 
 
 def _prompt_ids(turn: Turn, fmt: ChatFormat, info: EngineInfo) -> tuple[int, ...]:
     if fmt.vocab is None and not info.takes_token_ids:
         return ()
-    ids = tuple(turn.prompt.token_ids)
+    return _fitting(tuple(turn.prompt.token_ids), info)
+
+
+def _fitting(ids: tuple[int, ...], info: EngineInfo) -> tuple[int, ...]:
+    """The ids. Raises LimitError where they leave no room for an answer."""
     limit = info.context_tokens
     if limit is not None and len(ids) >= limit:
         message = "the conversation is too long for the engine's context: shorten it or enlarge the context"
@@ -106,8 +230,8 @@ def _constrained(generation: Generation, turn: Turn, fmt: ChatFormat, info: Engi
     if info.takes_masks and fmt.vocab is not None:
         turn.constraint()  # what cannot be enforced is told now and not in the middle of an answer
         return replace(generation, constraint=turn.constraint)
-    if info.takes_grammar:
-        spec = turn.grammar.spec()
+    if info.grammar_forms:
+        spec = turn.grammar.spec(info.grammar_forms)
         return replace(generation, grammar=spec, sampling=_without_controls(generation, turn, fmt))
     if _may_go_free(turn):
         return generation
@@ -140,34 +264,71 @@ def _without_controls(generation: Generation, turn: Turn, fmt: ChatFormat) -> Sa
     return replace(generation.sampling, logit_bias={**generation.sampling.logit_bias, **banned})
 
 
-async def answer(job: Job, engine: Engine) -> AsyncGenerator[Piece, None]:
-    """Deltas as they are settled, then one Ended. Closing it stops the engine. Raises EngineError.
+async def answer(job: Job[Reading], engine: Engine) -> AsyncGenerator[Piece, None]:
+    """Deltas as they are settled, then one Ended. Closing it stops the engine. Raises EngineError."""
+    async with aclosing(follow(job, engine)) as pieces:
+        async for piece in pieces:
+            yield piece.delta if isinstance(piece, Said) else piece
+
+
+async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | Ended, None]:
+    """What is said as it is settled, then one Ended. Closing it stops the engine. Raises EngineError.
 
     Tokens are counted by the engine; where it does not tell (the answer was ended by a stop text of the client), by
     the ids that came, a piece without ids as one.
     """
     turn, stop, repeats = job.turn, StopTexts(job.stop), Repeats()
+    tally = _Tally(job)
     reason: Literal["stop", "length"] = "stop"
-    prompt_tokens, counted, told = len(job.generation.prompt_ids), 0, None
-    called = False
-    async with _closed(engine.generate(job.generation)) as pieces:
-        async for piece in pieces:
-            counted += len(piece.token_ids) or bool(piece.text)
-            for delta in repeats.push(stop.push(turn.feed(piece.text) if piece.text else ())):
-                called = called or bool(delta.tool_calls)
-                yield delta
-            if piece.finish is not None:
-                reason, told = piece.finish, piece.completion_tokens
-                prompt_tokens = piece.prompt_tokens or prompt_tokens
-            if stop.found:
-                reason = "stop"
+    async with _closed(engine.generate(job.generation)) as chunks:
+        async for chunk in chunks:
+            deltas = turn.feed(chunk.text) if chunk.text else []
+            tally.count(chunk, deltas)
+            for delta in repeats.push(stop.push(deltas)):
+                yield tally.said(delta)
+            reason = chunk.finish or reason
+            if stop.found is not None or (turn.ended and chunk.finish is None):
+                reason = "stop"  # an end of turn that no engine could know: another text may begin with it too
                 break
     for delta in [*repeats.push([*stop.push(turn.finish(reason)), *stop.rest()]), *repeats.rest()]:
-        called = called or bool(delta.tool_calls)
-        yield delta
+        yield tally.said(delta)
     # What stands behind a stop text was read and not delivered, so the turn may know of calls that nobody else does.
-    finish_reason = turn.finish_reason if not stop.found else "tool_calls" if called else "stop"
-    yield Ended(finish_reason, Usage(prompt_tokens, counted if told is None else told), turn.message.problems)
+    finish_reason = turn.finish_reason if stop.found is None else "tool_calls" if tally.called else "stop"
+    yield Ended(finish_reason, tally.usage, turn.message.problems, stop.found, job.unconstrained)
+
+
+class _Tally:
+    """What was used, and which tokens belong to which delta."""
+
+    def __init__(self, job: Job[Reading]) -> None:
+        self._job = job
+        self._prompt = job.prompt_tokens
+        self._counted = 0
+        self._reasoning = 0
+        self._told: int | None = None
+        self._alignment = Alignment()
+        self.called = False
+
+    def count(self, chunk: Chunk, deltas: Iterable[Delta]) -> None:
+        tokens = len(chunk.token_ids) or bool(chunk.text)
+        self._counted += tokens
+        if any(delta.reasoning_content for delta in deltas):
+            self._reasoning += tokens
+        if chunk.finish is not None:
+            self._told = chunk.completion_tokens
+            self._prompt = chunk.prompt_tokens or self._prompt
+        top = self._job.generation.sampling.logprobs
+        if top is not None and chunk.logprobs:
+            self._alignment.push(scored(chunk.logprobs, self._job.vocab, top))
+
+    def said(self, delta: Delta) -> Said:
+        self.called = self.called or bool(delta.tool_calls)
+        return Said(delta, self.usage, self._alignment.take(delta))
+
+    @property
+    def usage(self) -> Usage:
+        completion = self._counted if self._told is None else self._told
+        return Usage(self._prompt, completion, min(self._reasoning, completion))
 
 
 @asynccontextmanager

@@ -7,44 +7,46 @@ so that whatever fails until then is answered with a status of its own; later fa
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from dragoman.chat import Delta
 from dragoman.engine import Engine
 from dragoman.errors import DragomanError
 from dragoman.server import sse, wire
-from dragoman.server.generate import Ended, Job, Piece, Sum, answer
+from dragoman.server.generate import Ended, Job, Said, Usage, follow
+from dragoman.server.reading import Reading
+from dragoman.server.telling import Answer, Teller, usage_of
 
 LOG = logging.getLogger("dragoman.server")
 
 
-def failure(error: Exception) -> JSONResponse:
-    """The answer to a request that failed before anything was sent."""
-    if not isinstance(error, DragomanError):
+def failure(error: Exception, path: str = "") -> JSONResponse:
+    """The answer to a request to ``path`` that failed before anything was sent."""
+    if not isinstance(error, (DragomanError, RecursionError)):
         LOG.error("a request failed", exc_info=error)
-        return JSONResponse(wire.error_body(error), status_code=500)
-    return JSONResponse(wire.error_body(error), status_code=error.status_hint)
+    status = wire.status_of(error)
+    return JSONResponse(wire.shaped(path, status, wire.error_body(error)), status_code=status)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
-    """The ASGI response to one chat request."""
+    """The ASGI response to one request for answers: one job for each of them, told by ``teller``."""
 
-    job: Job
+    jobs: Sequence[Job[Reading]]
     engine: Engine
-    head: wire.Head
+    teller: Teller
     stream: bool
-    include_usage: bool
+    _answers: list[Answer] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sent = _Sent(send)
+        self._answers = [Answer() for _ in self.jobs]
 
         async def work() -> None:
             try:
@@ -55,64 +57,95 @@ class Reply:
         await while_connected(receive, work)
 
     async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
-        total = Sum()
-        async with aclosing(self._pieces()) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Ended):
-                    body = wire.completion(self.head, total.message, piece.finish_reason, piece.usage)
-                    body |= wire.notes(piece.problems, self.job.unconstrained)
-                    await JSONResponse(body)(scope, receive, send)
-                    return
-                total.add([piece])
+        async def keep(index: int, piece: Said | Ended) -> None:
+            self._answers[index].add(piece)
+
+        await self._each(keep)
+        body = self.teller.whole(self._answers, self._usage())
+        await JSONResponse(body)(scope, receive, send)
 
     async def _stream(self, sent: _Sent) -> None:
-        async with aclosing(self._pieces()) as pieces:
-            async for piece in pieces:
-                if not sent.begun:
-                    await sent.start()
-                    await sent.event(self._chunk(wire.first_delta()))
-                if isinstance(piece, Delta):
-                    await sent.event(self._chunk(wire.delta_fields(piece)))
-                    continue
-                last = self._chunk({}, finish_reason=piece.finish_reason)
-                await sent.event(last | wire.notes(piece.problems, self.job.unconstrained))
-                if self.include_usage:
-                    await sent.event(wire.usage_chunk(self.head, piece.usage))
-        await sent.end(sse.DONE)
+        async def tell(index: int, piece: Said | Ended) -> None:
+            if isinstance(piece, Ended):
+                self._answers[index].add(piece)
+                events = self.teller.ended(index, piece)
+            else:
+                events = self.teller.said(index, piece)
+            await sent.events(events)
 
-    def _pieces(self) -> AsyncGenerator[Piece, None]:
-        return answer(self.job, self.engine)
+        lock = anyio.Lock()
 
-    def _chunk(self, delta: dict[str, Any], *, finish_reason: str | None = None) -> dict[str, Any]:
-        return wire.chunk(self.head, delta, finish_reason=finish_reason, usage_follows=self.include_usage)
+        async def in_order(index: int, piece: Said | Ended) -> None:
+            async with lock:  # what one answer says is sent before another says more
+                await tell(index, piece)
+
+        sent.opening = self.teller.begin
+        await self._each(tell if len(self.jobs) == 1 else in_order)
+        await sent.end(b"".join(self.teller.close(self._usage())))
+
+    async def _each(self, take: Callable[[int, Said | Ended], Awaitable[None]]) -> None:
+        """All jobs at once, their pieces as they come. The first failure ends them all and is raised."""
+        failures: list[Exception] = []
+
+        async def one(index: int) -> None:
+            async with aclosing(follow(self.jobs[index], self.engine)) as pieces:
+                async for piece in pieces:
+                    await take(index, piece)
+
+        if len(self.jobs) == 1:
+            await one(0)
+            return
+
+        async def watched(index: int) -> None:
+            try:
+                await one(index)
+            except Exception as error:
+                failures.append(error)
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for index in range(len(self.jobs)):
+                group.start_soon(watched, index)
+        if failures:
+            raise failures[0]
+
+    def _usage(self) -> Usage:
+        """Each prompt counts once; the jobs of one prompt stand together and share its ids."""
+        prompts: dict[int, int] = {}
+        for job, answer in zip(self.jobs, self._answers, strict=True):
+            prompts.setdefault(id(job.generation.prompt_ids), answer.ended.usage.prompt_tokens)
+        return usage_of([answer.ended.usage for answer in self._answers], sum(prompts.values()))
 
     async def _tell(self, error: Exception, scope: Scope, receive: Receive, sent: _Sent) -> None:
         """As a status while that is possible, else as the last event."""
-        response = failure(error)
+        response = failure(error, scope.get("path", ""))
         if not sent.begun:
             await response(scope, receive, sent)
         elif self.stream:
-            await sent.event(wire.error_body(error))
-            await sent.end()
+            await sent.end(b"".join(self.teller.failed(error)))
 
 
 class _Sent:
-    """The way out, which knows whether anything has been sent."""
+    """The way out, which knows whether anything has been sent. ``opening``: the events in front of all others."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.begun = False
+        self.opening: Callable[[], Iterable[bytes]] = tuple
 
     async def __call__(self, message: Any) -> None:
         self.begun = True
         await self._send(message)
 
-    async def start(self) -> None:
-        headers = [(name.encode(), value.encode()) for name, value in sse.HEADERS.items()]
-        await self({"type": "http.response.start", "status": 200, "headers": headers})
-
-    async def event(self, data: dict[str, Any]) -> None:
-        await self({"type": "http.response.body", "body": sse.event(data), "more_body": True})
+    async def events(self, events: Iterable[bytes]) -> None:
+        """In one message, the first time behind the head of the answer."""
+        data = b"".join(events)
+        if not self.begun:
+            headers = [(name.encode(), value.encode()) for name, value in sse.HEADERS.items()]
+            await self({"type": "http.response.start", "status": 200, "headers": headers})
+            data = b"".join(self.opening()) + data
+        if data:
+            await self({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
         await self({"type": "http.response.body", "body": data, "more_body": False})

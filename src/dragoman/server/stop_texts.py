@@ -13,13 +13,13 @@ class StopTexts:
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = tuple(text for text in texts if text)
         self._held = ""
-        self.found = False
+        self.found: str | None = None  # the text that ended the answer
 
     def push(self, deltas: Iterable[Delta]) -> list[Delta]:
         """What may be sent now; nothing after ``found``."""
         out: list[Delta] = []
         for delta in deltas:
-            if self.found:
+            if self.found is not None:
                 break
             if delta.content and self._texts:
                 out += _content(self._take(delta.content))
@@ -35,11 +35,11 @@ class StopTexts:
     def _take(self, piece: str) -> str:
         text = self._held + piece
         # The one that is complete first, whatever the pieces; of those that end together the longest.
-        found = [(at + len(stop), at) for stop in self._texts if (at := text.find(stop)) >= 0]
+        found = [(at + len(stop), at, stop) for stop in self._texts if (at := text.find(stop)) >= 0]
         if found:
-            self.found = True
+            _, at, self.found = min(found)
             self._held = ""
-            return text[: min(found)[1]]
+            return text[:at]
         kept = max(_overlap(text, stop) for stop in self._texts)
         self._held = text[len(text) - kept :]
         return text[: len(text) - kept]

@@ -6,17 +6,19 @@ with it. Arguments are the model's own JSON text, or are written from tagged par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from dragoman.chat import ToolCall, ToolCallDelta, argument_piece
-from dragoman.chat_schema import declared_name, tool_names, tool_parameters
+from dragoman.chat_schema import declared_name, parameter_schema, tool_names, tool_parameters
 from dragoman.stream.arguments import ArgumentsWriter
+from dragoman.stream.call_object import CallObject
 from dragoman.stream.json_text import WHITE, is_json_object
 from dragoman.stream.unescape import JsonUnescaper, unescape
 
 _WHOLE: Final = frozenset({"id", "id.json", "name", "name.json", "key", "key.json"})  # read when they are complete
 _ARGUMENTS: Final = frozenset({"args", "args.json", "arg"})
+_SHOWN: Final = 200  # characters of a value that a problem quotes
 
 
 class CallBuilder:
@@ -24,6 +26,7 @@ class CallBuilder:
 
     ids_after_name: an id may stand between name and arguments, so the first piece waits for it or for the arguments.
     ids_after_arguments: an id may still follow the arguments, so the first piece waits for it or for the call's end.
+    constants: keys that the format itself writes into the object of a call.
     """
 
     def __init__(
@@ -34,8 +37,10 @@ class CallBuilder:
         new_id: Callable[[], str],
         ids_after_name: bool = False,
         ids_after_arguments: bool = False,
+        constants: Collection[str] = (),
     ) -> None:
         self.problems: list[tuple[str, str]] = []
+        self._object = CallObject(constants)
         self._index = index
         self._tools = tools
         self._new_id = new_id
@@ -68,6 +73,7 @@ class CallBuilder:
     def open(self, tag: str) -> list[ToolCallDelta]:
         """A region inside the call starts."""
         out: list[ToolCallDelta] = []
+        self._object.open(tag)
         if tag in _ARGUMENTS and self._wait_for_arguments:
             self._wait_for_id = False
             out = self._start(final=False)
@@ -82,9 +88,11 @@ class CallBuilder:
         return out
 
     def text(self, tag: str, text: str) -> list[ToolCallDelta]:
-        """Text of the innermost region; the markers of the call itself are nobody's text."""
+        """Text of the innermost region; that of the call itself are markers, and members of an object of its own."""
         if tag == "args":
             return self._deliver(text)
+        if tag == "call":
+            self._object.text(text)
         if tag.startswith("value."):
             return self._deliver((self._writer or self._tagged()).feed(text))
         if tag in _WHOLE:
@@ -117,13 +125,15 @@ class CallBuilder:
         if self._broken:
             out += self._deliver("" if self._writer is None else self._writer.release())
             self.problems.append(("broken_call", f"the call of {self._called} left its format and stays as it is"))
+            self._note_unread()
             return out
         arguments = "".join(self._arguments)
         if self._writer is not None:
             out += self._deliver(self._writer.finish())
             self._note_values()
         elif not arguments.strip(WHITE):
-            out += self._deliver("{}")
+            out += self._deliver(self._flat_arguments() or "{}")
+        self._note_unread()
         if self._name is not None and not is_json_object("".join(self._arguments)):
             self.problems.append(("invalid_arguments", f"the arguments of {self._called} are no JSON object"))
         return out
@@ -133,7 +143,19 @@ class CallBuilder:
         out = self._start(final=True)
         out += self._deliver("" if self._writer is None else self._writer.release())
         self.problems.append(("truncated", f"the output ended by length inside the call of {self._called}"))
+        self._note_unread()
         return out
+
+    def _flat_arguments(self) -> str:
+        """Arguments that stand beside the name instead of inside an object of their own; empty where none do."""
+        parameters = None if self._name is None else tool_parameters(self._tools, self._name)
+        return self._object.take(lambda key: parameter_schema(parameters, key, parameters) is not None)
+
+    def _note_unread(self) -> None:
+        unread = self._object.unread()
+        if unread and self._name is not None:
+            told = ", ".join(f"{key!r}: {_shortened(value)}" for key, value in unread)
+            self.problems.append(("unread_members", f"the call of {self._called} holds more than a call: {told}"))
 
     @property
     def _called(self) -> str:
@@ -184,3 +206,7 @@ class CallBuilder:
         if self._writer is not None and self._writer.problems:
             self.problems += [(code, f"call of {self._called}: {text}") for code, text in self._writer.problems]
             self._writer.problems = []
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -13,7 +13,7 @@ A region that the output leaves without closing is closed when the next one open
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from dragoman.chat import Delta, Message, Problem, ToolCallDelta, call_delta
@@ -51,6 +51,8 @@ class MessageBuilder:
     id_source: a fresh call id; asked only for calls to which the model gave none.
     ids_after_name: the format writes ids between name and arguments, so a call waits for its id.
     ids_after_arguments: it writes them behind the arguments.
+    constants: keys that the format itself writes into the object of a call.
+    value_closer: the text behind a tagged value. Where an answer behind a call holds it, that value may have gone on.
     """
 
     def __init__(
@@ -60,8 +62,13 @@ class MessageBuilder:
         id_source: Callable[[], str],
         ids_after_name: bool = False,
         ids_after_arguments: bool = False,
+        constants: Collection[str] = (),
+        value_closer: str = "",
     ) -> None:
         self._tools = tools or ()
+        self._constants = constants
+        self._value_closer = value_closer
+        self._content_before_calls = 0  # pieces of content
         self._id_source = id_source
         self._ids_after_name = ids_after_name
         self._ids_after_arguments = ids_after_arguments
@@ -142,6 +149,11 @@ class MessageBuilder:
         else:
             out += self._abandon(0)
         out += self._end_content()
+        if self._calls and self._value_closer:
+            behind = "".join(self._content[self._content_before_calls :])
+            if self._value_closer in behind:
+                told = f"the answer behind a call holds {self._value_closer!r}: the value before it may have gone on"
+                self.note("stray_closer", told, self._position)
         self._finished = True
         return out
 
@@ -160,7 +172,10 @@ class MessageBuilder:
                 new_id=self._id_source,
                 ids_after_name=self._ids_after_name,
                 ids_after_arguments=self._ids_after_arguments,
+                constants=self._constants,
             )
+            if not self._calls:
+                self._content_before_calls = len(self._content)
             self._calls.append(self._call)
         elif tag == "stop":
             out += self._end_content()

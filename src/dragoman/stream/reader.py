@@ -37,7 +37,8 @@ class Reader:
     """Events of one output, from well-formed UTF-8 and control tokens.
 
     position: bytes of output read so far; what the prompt wrote counts from below zero. ended: the stop was read.
-    ``prefix`` is what the prompt already wrote of the turn; its regions open, its text is delivered with ``echo`` only.
+    unread: there was output behind it. ``prefix`` is what the prompt already wrote of the turn; its regions open, its
+    text is delivered with ``echo`` only.
     """
 
     def __init__(
@@ -50,11 +51,12 @@ class Reader:
         self._last_recovery: tuple[int, str] | None = None
         self._run = Run(program, position=-sum(len(_text(item)) for item in prefix))
         self.ended = False
+        self.unread = False  # there was output behind the stop
         self._complete = False  # the grammar itself read the stop
         self._opening: list[Event] = []
         for item in prefix:
             self._opening += self.feed(item)
-        self.ended = self._complete = False
+        self.ended = self._complete = self.unread = False
         self._strict = strict
 
     @property
@@ -85,6 +87,7 @@ class Reader:
         """Read one piece; what has settled. After the stop nothing is read."""
         out: list[Event] = []
         if self.ended:
+            self.unread = self.unread or item != b""
             return out
         rest = self._consume(item)
         self._settle(out)
@@ -96,6 +99,8 @@ class Reader:
                 break
             rest = self._consume(queue.pop(0))
             self._settle(out)
+        if self.ended:
+            self.unread = bool(rest or queue)
         return out
 
     def _consume(self, item: Item) -> Item | None:
@@ -136,7 +141,8 @@ class Reader:
     def _recover(self, out: list[Event]) -> list[Item]:
         """Start a new run after a failure; the pieces to read again."""
         run = self._run
-        if self._strict:
+        quiet = self._quiet()
+        if self._strict and not quiet:
             where = f"inside {run.path[-1]!r}" if run.path else "between regions"
             raise OutputError(f"the output breaks its format at byte {run.position}, {where}", position=run.position)
         label = run.label if run.label in self._program.recovery else next(iter(self._program.recovery), None)
@@ -148,7 +154,8 @@ class Reader:
         start = settled
         if run.label_position > settled:
             start = run.label_position
-        out.append(Failed(label or "", run.position))
+        if not quiet or stuck:
+            out.append(Failed(label or "", run.position))
         skipped = run.withheld[: start - settled]
         if stuck:
             skipped, start = self._one_more(run, start)
@@ -166,6 +173,11 @@ class Reader:
         self._run = Run(self._program, rule=rule, position=start, path=run.path[: len(keep)])
         self._controls = []
         return again
+
+    def _quiet(self) -> bool:
+        """True: only one way to read a value failed, there is another."""
+        recovery = self._program.recovery.get(self._run.label or "")
+        return recovery is not None and recovery.quiet and self._applies(self._run.label or "", self._run)
 
     def _applies(self, label: str, run: Run) -> bool:
         keep = list(self._program.recovery[label].keep)
@@ -209,7 +221,7 @@ class Reader:
                 if self._run.finish():
                     self._settle(out)
                     return out
-                if self._run.path or not self._run.withheld:
+                if not self._quiet() and (self._run.path or not self._run.withheld):
                     break
                 for item in self._recover(out):
                     out += self.feed(item)

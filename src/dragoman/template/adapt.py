@@ -151,6 +151,10 @@ def _tool(value: Any, path: str) -> dict[str, Any]:
     function = {key: item for key, item in function.items() if item is not None}
     if not _text(function.get("name"), f"{path}.function.name"):
         _fail(f"{path}.function.name", "is empty")
+    if "description" in function:
+        _text(function["description"], f"{path}.function.description")
+    if not isinstance(function.get("strict", False), bool):
+        _fail(f"{path}.function.strict", f"must be a boolean, not {_kind(function['strict'])}")
     if "parameters" in function and not isinstance(function["parameters"], (Mapping, bool)):
         _fail(f"{path}.function.parameters", f"must be a JSON Schema, not {_kind(function['parameters'])}")
     return {**tool, "function": function}

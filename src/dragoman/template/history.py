@@ -1,6 +1,7 @@
 """What a conversation leaves unsaid and templates need: whose result a tool's message is, and second-best forms.
 
     with_results_told   results know their call's id and name, and stand in the order of the calls
+    with_role           messages under another role, for a template that has no place for them
     second_forms        other ways to give the same messages, for a template that refuses the plain one
 
 Rules of this file: nothing is invented and no text is lost but what a template cannot take beside other text; a
@@ -60,6 +61,11 @@ def _named(result: Message, call: Mapping[str, Any]) -> Message:
     if "id" in call:
         told.setdefault("tool_call_id", call["id"])
     return told
+
+
+def with_role(messages: Sequence[Message], role: str, other: str) -> list[Message]:
+    """The messages, those of ``role`` under another one."""
+    return [{**message, "role": other} if message["role"] == role else message for message in messages]
 
 
 def second_forms(messages: Sequence[Message]) -> Iterator[list[Message]]:

@@ -29,7 +29,7 @@ def check_variables(given: Mapping[str, Any], param: str) -> None:
         raise UsageError(f"{param} must be an object of names and values, not {given!r}", param=param)
     for name, value in given.items():
         if name in _NOT_THE_REQUESTS or not isinstance(name, str) or name.startswith("_"):
-            raise UsageError(f"{param} may not set {name!r}", param=f"{param}.{name}")
+            raise UsageError(f"{param} may not set {name!r} ({param}.{name})", param=f"{param}.{name}")
         if name in _FLAGS and not isinstance(value, bool):
             raise UsageError(f"{param}.{name} must be a boolean, not {value!r}", param=f"{param}.{name}")
 
@@ -47,7 +47,7 @@ def template_variables(
     """(variables, is reasoning switched on or off: None where nobody said). Raises: UsageError."""
     if enable_thinking is not None and not isinstance(enable_thinking, bool):
         raise UsageError(f"enable_thinking must be a boolean, not {enable_thinking!r}", param="enable_thinking")
-    check_variables(own or {}, "chat_template_kwargs")
+    check_variables({} if own is None else own, "chat_template_kwargs")
     named, base = own or {}, defaults or {}
     effort = _first(named.get(_EFFORTS[0]), reasoning_effort, base.get(_EFFORTS[0]))
     without = False if effort == "none" else None

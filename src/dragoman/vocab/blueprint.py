@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from dragoman.errors import VocabularyError
+from dragoman.vocab.bytelevel import to_bytes
+from dragoman.vocab.pieces import SPACE, piece_bytes
 
 # A vocabulary of a million is four times the largest one in use; a file that claims more is damaged.
 TOKENS_MAX = 4_000_000
@@ -30,24 +32,31 @@ class AddedToken:
 
         People write those anyway, and a byte that is one token must stay writable.
         """
-        plain = self.content.isspace() or self.content.replace("_", "a").isalnum()
+        plain = self.content.replace(SPACE, " ").isspace() or self.content.replace("_", "a").isalnum()
         return len(self.content) > 1 and (self.special or not plain)
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """A byte-level BPE tokenizer.
+    """A tokenizer over bytes or over characters.
 
-    pieces: id -> entry in the byte-level alphabet; None where the id has none (added, unused).
-    added: ascending by id; an added token's id has no piece. merges: in order of rank.
+    pieces: id -> entry as ``spelling`` says; None where the id has none (added, unused).
+    added: ascending by id; an added token's id has no piece. merges: of a BPE, in order of rank.
     normalizer, pre_tokenizer: in the words of tokenizer.json. size: the number of logits.
+    spelling: ``byte_level``, an alphabet of 256 characters for bytes; ``sentencepiece``, text with U+2581 for a space.
+    scores: by id; of a Unigram, or of a BPE without a list of merges: the pair with the highest score goes first.
+    byte_fallback: pieces such as ``<0x0A>`` are bytes, for characters without a piece.
     """
 
     pieces: tuple[str | None, ...]
     added: tuple[AddedToken, ...]
     merges: tuple[tuple[str, str], ...]
     normalizer: Mapping[str, Any] | None
-    pre_tokenizer: Mapping[str, Any]
+    pre_tokenizer: Mapping[str, Any] | None
+    model: Literal["bpe", "unigram"] = "bpe"
+    spelling: Literal["byte_level", "sentencepiece"] = "byte_level"
+    scores: tuple[float, ...] | None = None
+    byte_fallback: bool = False
     ignore_merges: bool = False
     fuse_unk: bool = False
     unk_id: int | None = None
@@ -63,10 +72,31 @@ class Blueprint:
     def __post_init__(self) -> None:
         _check(self)
 
+    def data(self, piece: str) -> bytes:
+        """The bytes that an entry stands for."""
+        if self.spelling == "byte_level":
+            return to_bytes(piece)
+        return piece_bytes(piece, byte_fallback=self.byte_fallback)
+
+    def text_data(self, token: AddedToken) -> bytes:
+        """The bytes of an added token as text; white space of a SentencePiece model may be spelled as in its pieces."""
+        spelled = self.spelling == "sentencepiece" and not token.is_marker
+        return self.data(token.content) if spelled else token.content.encode("utf-8")
+
+    @property
+    def drops_unknown(self) -> bool:
+        """True: a character without a piece is left out when it is met, whatever its bytes.
+
+        A SentencePiece model normalises first, so which characters those are is not known before.
+        """
+        return self.spelling == "sentencepiece"
+
 
 def _check(plan: Blueprint) -> None:
     """Raise VocabularyError where ids or contents contradict each other."""
     width = len(plan.pieces)
+    if plan.scores is not None and len(plan.scores) != width:
+        raise VocabularyError(f"the vocabulary has {width} tokens, but {len(plan.scores)} scores")
     if plan.size < width:
         raise VocabularyError(f"the vocabulary has {width} tokens, but the model's size is given as {plan.size}")
     contents: set[str] = set()

@@ -10,7 +10,6 @@ A private name is spelled with private-use characters that the text does not hol
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import OrderedDict
@@ -20,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import UsageError, VocabularyError
+from dragoman.vocab.backend import Base, base_tokenizer, tokenizers
 from dragoman.vocab.blueprint import AddedToken, Blueprint
 from dragoman.vocab.matcher import Matcher, is_word
 
@@ -40,7 +40,7 @@ _WORD_EDGE = "\u05d0"  # a letter that no normalizer changes (no case, no decomp
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """The tokenizer with private names. names: control text -> private name; ids: id in the copy -> real id."""
+    """The tokenizer with private names. names: control text -> private name; ids: of added tokens here -> real id."""
 
     tokenizer: Tokenizer
     names: dict[str, str]
@@ -64,7 +64,7 @@ class Encoder:
         self._specials = frozenset(token.content for token in plan.added if token.special and token.content in markers)
         self._private_in_added = {char for token in plan.added for char in _PRIVATE.findall(token.content)}
         self._lock = threading.Lock()
-        self._base: Tokenizer | None = None
+        self._base: Base | None = None
         self._copies: OrderedDict[tuple[str, frozenset[str]], _Copy] = OrderedDict()
 
     def encode(self, parts: Sequence[Part], controls: frozenset[str]) -> list[int]:
@@ -99,7 +99,9 @@ class Encoder:
             raise VocabularyError(
                 f"the tokenizer {self._plan.name} changes private-use characters: it cannot be used safely"
             )
-        return [copy.ids.get(number, number) for number in ids]
+        base = self._base.ids if self._base is not None else ()
+        known = (copy.ids[number] if number in copy.ids else base[number] for number in ids)
+        return [number for number in known if number is not None]
 
     def markers_in(self, texts: Iterable[str]) -> frozenset[str]:
         """The markers that occur in any of ``texts``, longest first where they overlap."""
@@ -120,8 +122,10 @@ class Encoder:
     def _copy(self, marks: str, active: frozenset[str]) -> _Copy:
         with self._lock:
             if self._base is None:
-                self._base = _base_tokenizer(self._plan, self._markers)
-            copy = self._copies.pop((marks, active), None) or _make_copy(self._base, self._plan.added, active, marks)
+                self._base = base_tokenizer(self._plan, self._markers)
+            copy = self._copies.pop((marks, active), None) or _make_copy(
+                self._base.tokenizer, self._plan.added, active, marks
+            )
             self._copies[marks, active] = copy
             if len(self._copies) > _COPIES_MAX:
                 self._copies.popitem(last=False)
@@ -169,9 +173,9 @@ def _without(text: str, missing: frozenset[int]) -> str:
 
 def _make_copy(base: Tokenizer, added: Iterable[AddedToken], active: frozenset[str], marks: str) -> _Copy:
     """A tokenizer that shares the model of ``base`` and knows the ``active`` tokens by private names only."""
-    tokenizers = _tokenizers()
-    tokenizer: Tokenizer = tokenizers.Tokenizer(base.model)
-    tokenizer.pre_tokenizer = base.pre_tokenizer
+    tokenizer: Tokenizer = tokenizers().Tokenizer(base.model)
+    if base.pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = base.pre_tokenizer
     if base.normalizer is not None:
         tokenizer.normalizer = base.normalizer
     names = private_names((token.content for token in added if token.content in active), marks)
@@ -206,7 +210,7 @@ def _edge(char: str) -> str:
 
 
 def _added(token: AddedToken, content: str, *, private: bool) -> Any:
-    return _tokenizers().AddedToken(
+    return tokenizers().AddedToken(
         content,
         # whether a private name stands alone was decided when it was written
         single_word=token.single_word and not private,
@@ -215,68 +219,3 @@ def _added(token: AddedToken, content: str, *, private: bool) -> Any:
         normalized=token.normalized,
         special=token.special,
     )
-
-
-def _base_tokenizer(plan: Blueprint, markers: frozenset[str]) -> Tokenizer:
-    """The tokenizer without added tokens, in which no ordinary text leads to the id of a marker."""
-    vocab = _model_vocab(plan, markers)
-    unk = None if plan.unk_id is None else plan.pieces[plan.unk_id]
-    settings: dict[str, Any] = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-        "normalizer": plan.normalizer and dict(plan.normalizer),
-        "pre_tokenizer": dict(plan.pre_tokenizer),
-        "post_processor": None,
-        "decoder": None,
-        "model": {"type": "BPE", "vocab": {}, "merges": []},
-    }
-    tokenizers = _tokenizers()
-    try:
-        tokenizer: Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(settings))
-        # A control token as unk_token would let an input write it with bytes that the vocabulary lacks; without one
-        # such bytes are left out.
-        tokenizer.model = tokenizers.models.BPE(
-            vocab=vocab,
-            merges=_model_merges(plan, vocab, markers),
-            unk_token=unk,
-            fuse_unk=plan.fuse_unk,
-            ignore_merges=plan.ignore_merges,
-        )
-    except Exception as error:  # the package raises bare Exception
-        raise VocabularyError(f"the tokenizer {plan.name or 'file'} cannot be built: {error}") from error
-    return tokenizer
-
-
-def _model_vocab(plan: Blueprint, markers: frozenset[str]) -> dict[str, int]:
-    """Entry -> id, one for every id: ids are dense, so the package's own numbers for new tokens lie beyond them."""
-    entries: list[str | None] = list(plan.pieces)
-    for token in plan.added:
-        if token.content not in markers:
-            entries[token.id] = token.content
-    vocab = {entry: number for number, entry in enumerate(entries) if entry is not None}
-    for number, entry in enumerate(entries):
-        if entry is None or vocab[entry] != number:
-            vocab[f"\0{number}"] = number  # a NUL is in no byte-level text
-    return vocab
-
-
-def _model_merges(plan: Blueprint, vocab: dict[str, int], markers: frozenset[str]) -> list[tuple[str, str]]:
-    """The merges without those that would spell a marker."""
-    merges = []
-    for left, right in plan.merges:
-        if left in vocab and right in vocab and left + right in vocab:
-            merges.append((left, right))
-        elif not markers & {left, right, left + right}:
-            raise VocabularyError(f"the merge {left!r} + {right!r} of {plan.name or 'the tokenizer'} has no token")
-    return merges
-
-
-def _tokenizers() -> Any:
-    try:
-        import tokenizers
-        import tokenizers.models
-    except ImportError as error:
-        raise UsageError("encoding text needs the package tokenizers: pip install 'dragoman[server]'") from error
-    return tokenizers

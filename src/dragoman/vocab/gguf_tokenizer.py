@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from dragoman.errors import VocabularyError
 from dragoman.vocab.blueprint import TOKENS_MAX, AddedToken, Blueprint
 from dragoman.vocab.gguf import Metadata
 from dragoman.vocab.pretokenizers import SPLITS, Split
+from dragoman.vocab.sentencepiece import BYTE, CONTROL, UNKNOWN, UNUSED, USER_DEFINED, Pieces, normalizer
 from dragoman.vocab.tokenizer_json import SUPPORTED
 
-_BYTE_LEVEL = "gpt2"
+_BYTE_LEVEL, _SENTENCEPIECE, _UNIGRAM = "gpt2", "llama", "t5"
 # tokenizer.ggml.model -> what it is, for errors
 _OTHERS = {
-    "llama": "a SentencePiece tokenizer with byte fallback",
     "gemma4": "a SentencePiece-style BPE tokenizer",
     "bert": "a WordPiece tokenizer",
-    "t5": "a Unigram tokenizer",
     "rwkv": "an RWKV tokenizer",
     "plamo2": "a PLaMo tokenizer",
     "none": "without a tokenizer",
     "no_vocab": "without a tokenizer",
 }
-# tokenizer.ggml.token_type
-_UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 2, 3, 4, 5, 6
 
 
 def read_tokenizer(metadata: Metadata, *, pre: str | None = None, source: str = "the GGUF file") -> Blueprint:
@@ -33,26 +31,19 @@ def read_tokenizer(metadata: Metadata, *, pre: str | None = None, source: str = 
 
     Raises VocabularyError for another kind of tokenizer, an unknown pre-tokeniser and contradictory metadata.
     """
-    _check_kind(metadata, source)
+    kind = _kind(metadata, source)
+    if kind != _BYTE_LEVEL:
+        return _of_pieces(metadata, kind, source)
     split = _split(pre or metadata.text("tokenizer.ggml.pre"), source)
-    tokens = metadata.texts("tokenizer.ggml.tokens")
-    types = metadata.numbers("tokenizer.ggml.token_type")
-    if not tokens or types is None:
-        raise VocabularyError(f"{source} lacks tokenizer.ggml.tokens or token_type: control tokens cannot be told")
-    if len(types) != len(tokens) or len(tokens) > TOKENS_MAX:
-        raise VocabularyError(f"{source} is damaged: {len(tokens)} tokens, {len(types)} token types")
-    if _BYTE in types:
+    tokens, types = _tokens(metadata, source)
+    if BYTE in types:
         raise VocabularyError(f"{source} has byte tokens beside byte-level BPE; {SUPPORTED}")
-    _check_text(tokens, source)
-    bos, eos, eot, eom, pad = (
-        metadata.number(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot", "eom", "padding")
-    )
-    ends = tuple(dict.fromkeys(number for number in (eos, eot, eom) if number is not None))
-    added = tuple(_added(tokens, types, {number for number in (bos, *ends) if number is not None}))
+    named = _named(metadata)
+    added = tuple(_added(tokens, types, _marks(named)))
     taken = {token.id for token in added}
     return Blueprint(
         pieces=tuple(
-            None if number in taken or types[number] == _UNUSED else piece for number, piece in enumerate(tokens)
+            None if number in taken or types[number] == UNUSED else piece for number, piece in enumerate(tokens)
         ),
         added=added,
         merges=tuple(_merges(metadata, source)),
@@ -61,21 +52,69 @@ def read_tokenizer(metadata: Metadata, *, pre: str | None = None, source: str = 
         ignore_merges=split.ignore_merges,
         name=metadata.text("general.name") or source,
         size=len(tokens),
-        bos_id=bos,
-        eos_id=eos,
-        eot_id=eot,
-        pad_id=pad,
-        eos_ids=ends,
         adds_bos=metadata.flag("tokenizer.ggml.add_bos_token") is True,
+        **named,
     )
 
 
-def _check_kind(metadata: Metadata, source: str) -> None:
+def _of_pieces(metadata: Metadata, kind: str, source: str) -> Blueprint:
+    """A SentencePiece tokenizer; what the file does not say is as llama.cpp has it."""
+    tokens, types = _tokens(metadata, source)
+    scores = metadata.values.get("tokenizer.ggml.scores")
+    if not isinstance(scores, tuple) or len(scores) != len(tokens):
+        raise VocabularyError(f"{source} lacks tokenizer.ggml.scores, one for each token: text cannot be cut without")
+    numbers = tuple(float(score) for score in scores if isinstance(score, (int, float)))
+    if len(numbers) != len(scores):
+        raise VocabularyError(f"{source} is damaged: a score is no number")
+    unigram = kind == _UNIGRAM
+    flag = metadata.flag("tokenizer.ggml.add_space_prefix")
+    charsmap = metadata.numbers("tokenizer.ggml.precompiled_charsmap") if unigram else None
+    trim = unigram and metadata.flag("tokenizer.ggml.remove_extra_whitespaces") is True
+    named = _named(metadata)
+    bos = metadata.flag("tokenizer.ggml.add_bos_token")
+    return Pieces(tokens, numbers, types).blueprint(
+        metadata.text("general.name") or source,
+        model="unigram" if unigram else "bpe",
+        normalizer=normalizer(bytes(number & 0xFF for number in charsmap or ()), trim=trim, prefix=flag is not False),
+        special=_marks(named),
+        adds_bos=not unigram if bos is None else bos,
+        **named,
+    )
+
+
+def _tokens(metadata: Metadata, source: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The texts and the types of the tokens."""
+    tokens = metadata.texts("tokenizer.ggml.tokens")
+    types = metadata.numbers("tokenizer.ggml.token_type")
+    if not tokens or types is None:
+        raise VocabularyError(f"{source} lacks tokenizer.ggml.tokens or token_type: control tokens cannot be told")
+    if len(types) != len(tokens) or len(tokens) > TOKENS_MAX:
+        raise VocabularyError(f"{source} is damaged: {len(tokens)} tokens, {len(types)} token types")
+    _check_text(tokens, source)
+    return tokens, types
+
+
+def _named(metadata: Metadata) -> dict[str, Any]:
+    """Fields of a blueprint: the tokens that the file names."""
+    bos, eos, eot, eom, pad = (
+        metadata.number(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot", "eom", "padding")
+    )
+    ends = tuple(dict.fromkeys(number for number in (eos, eot, eom) if number is not None))
+    return {"bos_id": bos, "eos_id": eos, "eot_id": eot, "pad_id": pad, "eos_ids": ends}
+
+
+def _marks(named: dict[str, Any]) -> frozenset[int]:
+    """The start and the ends of a turn."""
+    return frozenset(number for number in (named["bos_id"], *named["eos_ids"]) if number is not None)
+
+
+def _kind(metadata: Metadata, source: str) -> str:
     kind = metadata.text("tokenizer.ggml.model")
     if kind is None:
         raise VocabularyError(f"{source} holds no tokenizer (no tokenizer.ggml.model)")
-    if kind != _BYTE_LEVEL:
+    if kind not in (_BYTE_LEVEL, _SENTENCEPIECE, _UNIGRAM):
         raise VocabularyError(f"{source} is {_OTHERS.get(kind, 'a tokenizer')} ({kind!r}); {SUPPORTED}")
+    return kind
 
 
 def _split(name: str | None, source: str) -> Split:
@@ -98,12 +137,12 @@ def _check_text(tokens: tuple[str, ...], source: str) -> None:
             raise VocabularyError(f"{source} is damaged: token {number} is not UTF-8")
 
 
-def _added(tokens: tuple[str, ...], types: tuple[int, ...], marks: set[int]) -> Iterator[AddedToken]:
+def _added(tokens: tuple[str, ...], types: tuple[int, ...], marks: frozenset[int]) -> Iterator[AddedToken]:
     """Control and user-defined tokens; the start and the ends of a turn are control tokens even where badly typed."""
     for number, (text, kind) in enumerate(zip(tokens, types, strict=True)):
-        if kind in (_CONTROL, _UNKNOWN) or (number in marks and kind != _UNUSED):
+        if kind in (CONTROL, UNKNOWN) or (number in marks and kind != UNUSED):
             yield AddedToken(number, text, special=True)
-        elif kind == _USER_DEFINED:
+        elif kind == USER_DEFINED:
             yield AddedToken(number, text)
 
 

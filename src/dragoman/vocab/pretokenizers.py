@@ -30,7 +30,7 @@ def _sequence(*steps: dict[str, Any]) -> dict[str, Any]:
     return {"type": "Sequence", "pretokenizers": list(steps)}
 
 
-def _split(*patterns: str) -> dict[str, Any]:
+def byte_level_split(*patterns: str) -> dict[str, Any]:
     """Cut by each pattern in turn, then write bytes as characters."""
     cuts = [
         {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
@@ -55,19 +55,19 @@ def _cased(suffix: str) -> str:
 _NFC = {"type": "NFC"}
 _GPT2 = _byte_level(use_regex=True)
 _DIGITS_GPT2 = _sequence({"type": "Digits", "individual_digits": True}, _GPT2)
-_LLAMA3 = _split(_CONTRACTIONS + _WORD + r"|\p{N}{1,3}" + _TAIL)
-_QWEN2 = _split(_CONTRACTIONS + _WORD + r"|\p{N}" + _TAIL)
-_QWEN35 = _split(
+_LLAMA3 = byte_level_split(_CONTRACTIONS + _WORD + r"|\p{N}{1,3}" + _TAIL)
+_QWEN2 = byte_level_split(_CONTRACTIONS + _WORD + r"|\p{N}" + _TAIL)
+_QWEN35 = byte_level_split(
     _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_DEEPSEEK3 = _split(
+_DEEPSEEK3 = byte_level_split(
     r"\p{N}{1,3}",
     "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 )
-_GPT4O = _split(_cased(_CONTRACTIONS + "?") + r"|\p{N}{1,3}" + _SLASH_TAIL)
-_TEKKEN = _split(_cased("") + r"|\p{N}" + _SLASH_TAIL)
+_GPT4O = byte_level_split(_cased(_CONTRACTIONS + "?") + r"|\p{N}{1,3}" + _SLASH_TAIL)
+_TEKKEN = byte_level_split(_cased("") + r"|\p{N}" + _SLASH_TAIL)
 
 SPLITS: Mapping[str, Split] = MappingProxyType(
     {

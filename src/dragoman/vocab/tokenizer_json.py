@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from dragoman.errors import VocabularyError
 from dragoman.vocab.blueprint import TOKENS_MAX, AddedToken, Blueprint
+from dragoman.vocab.pieces import SPACE
 
-SUPPORTED = "supported are byte-level BPE tokenizers (tokenizer.json or GGUF)"
+SUPPORTED = (
+    "supported are BPE and Unigram tokenizers over bytes or of SentencePiece's kind "
+    "(tokenizer.json, tokenizer.model, tekken.json, GGUF)"
+)
 _FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 _NAMED = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
@@ -23,7 +27,9 @@ def parse_json(data: bytes | str, *, source: str) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         if isinstance(data, bytes) and b"<unk>" in data[:200]:
-            raise VocabularyError(f"{source} looks like a SentencePiece model; {SUPPORTED}") from error
+            raise VocabularyError(
+                f"{source} looks like a SentencePiece model: read it with Vocabulary.from_sentencepiece"
+            ) from error
         raise VocabularyError(f"{source} is no tokenizer.json: {error}") from error
 
 
@@ -41,12 +47,13 @@ def read_tokenizer(
     generation: generation_config.json; its eos_token_id lists the ends of a turn.
     size: the number of logits; by default one more than the highest id.
 
-    Raises VocabularyError for a file that is damaged or no byte-level BPE.
+    Raises VocabularyError for a file that is damaged or of another kind.
     """
     config = config or {}
-    model = _model(data, source)
-    vocab = _vocab(model, source)
-    added = _added_tokens(data, config, vocab, source)
+    model, spelling = _model(data, source)
+    unigram = model["type"] == "Unigram"
+    vocab, scores = _scored(model, source) if unigram else (_vocab(model, source), None)
+    added = added_tokens(data, config, vocab, source)
     width = 1 + max((*vocab.values(), *(token.id for token in added)), default=-1)
     pieces: list[str | None] = [None] * width
     for piece, number in vocab.items():
@@ -54,25 +61,50 @@ def read_tokenizer(
     for token in added:
         if pieces[token.id] == token.content:
             pieces[token.id] = None
+    if scores is not None:
+        scores += (0.0,) * (width - len(scores))
     ids = {token.content: token.id for token in added}
-    eos = ids.get(_named(config, "eos_token"))
+    unk = model.get("unk_id") if unigram else vocab.get(model.get("unk_token") or "")
     return Blueprint(
         pieces=tuple(pieces),
         added=tuple(added),
         merges=tuple(_merges(model, source)),
         normalizer=data.get("normalizer"),
-        pre_tokenizer=data["pre_tokenizer"],
+        pre_tokenizer=data.get("pre_tokenizer"),
+        model="unigram" if unigram else "bpe",
+        spelling=spelling,
+        scores=scores,
+        byte_fallback=bool(model.get("byte_fallback")),
         ignore_merges=bool(model.get("ignore_merges")),
         fuse_unk=bool(model.get("fuse_unk")),
-        unk_id=vocab.get(model.get("unk_token") or ""),
+        unk_id=unk,
         name=str(config.get("name_or_path") or source),
         size=max(width, size or 0),
-        bos_id=ids.get(_named(config, "bos_token")),
-        eos_id=eos,
-        pad_id=ids.get(_named(config, "pad_token")),
-        eos_ids=tuple(dict.fromkeys(number for number in (eos, *_eos_ids(generation)) if number is not None)),
+        **named_ids(ids, config, generation),
         adds_bos=config.get("add_bos_token") is True or _post_processor_adds(data, _named(config, "bos_token")),
     )
+
+
+def named_ids(
+    ids: Mapping[str, int],
+    config: Mapping[str, Any],
+    generation: Mapping[str, Any] | None,
+    *,
+    eos_id: int | None = None,
+    bos_id: int | None = None,
+    pad_id: int | None = None,
+) -> dict[str, Any]:
+    """Fields of a blueprint: the start and the ends that the configuration names, else those given.
+
+    ids: text of an added token -> id.
+    """
+    eos = ids.get(_named(config, "eos_token"), eos_id)
+    return {
+        "bos_id": ids.get(_named(config, "bos_token"), bos_id),
+        "eos_id": eos,
+        "pad_id": ids.get(_named(config, "pad_token"), pad_id),
+        "eos_ids": tuple(dict.fromkeys(number for number in (eos, *_eos_ids(generation)) if number is not None)),
+    }
 
 
 def _post_processor_adds(data: Mapping[str, Any], text: str) -> bool:
@@ -84,27 +116,36 @@ def _post_processor_adds(data: Mapping[str, Any], text: str) -> bool:
     return False
 
 
-def _model(data: Any, source: str) -> dict[str, Any]:
-    """The ``model`` object, once it is certain that it is a byte-level BPE."""
+def _model(data: Any, source: str) -> tuple[dict[str, Any], Literal["byte_level", "sentencepiece"]]:
+    """The ``model`` object with its type, and how its entries spell bytes."""
     if not isinstance(data, dict):
         raise VocabularyError(f"{source} is no tokenizer.json: its top level is no object")
     if isinstance(data.get("vocab"), list) and isinstance(data.get("config"), dict):
-        raise VocabularyError(f"{source} is a tekken file (Mistral); {SUPPORTED}")
+        raise VocabularyError(f"{source} is a tekken file (Mistral): read it with Vocabulary.from_tekken")
     model = data.get("model")
     if not isinstance(model, dict):
         raise VocabularyError(f"{source} has no object 'model', so it is no tokenizer.json; {SUPPORTED}")
-    kind = model.get("type") or ("BPE" if "merges" in model else "unknown")
-    if kind != "BPE":
+    guess = "BPE" if "merges" in model else "Unigram" if isinstance(model.get("vocab"), list) else "unknown"
+    kind = model.get("type") or guess
+    if kind not in ("BPE", "Unigram"):
         raise VocabularyError(f"{source} is a {kind} tokenizer; {SUPPORTED}")
-    if model.get("byte_fallback"):
-        raise VocabularyError(f"{source} is a BPE tokenizer with byte fallback (SentencePiece style); {SUPPORTED}")
     if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix") or model.get("dropout"):
         raise VocabularyError(f"{source} is a BPE tokenizer with word prefixes, suffixes or dropout; {SUPPORTED}")
-    if not isinstance(data.get("pre_tokenizer"), dict) or not any(
-        step.get("type") == "ByteLevel" for key in ("pre_tokenizer", "normalizer") for step in _steps(data.get(key))
-    ):
-        raise VocabularyError(f"{source} is a BPE tokenizer over characters, not bytes; {SUPPORTED}")
-    return model
+    steps = [step for key in ("pre_tokenizer", "normalizer", "decoder") for step in _steps(data.get(key))]
+    kinds = {step.get("type") for step in steps}
+    replacements = {step.get("replacement", SPACE) for step in steps if step.get("type") == "Metaspace"}
+    if replacements - {SPACE}:
+        raise VocabularyError(f"{source} writes spaces as {sorted(map(str, replacements))}; {SUPPORTED}")
+    spaces = any(step.get("type") == "Replace" and step.get("content") == SPACE for step in steps)
+    if kind == "BPE" and "ByteLevel" in kinds:
+        if model.get("byte_fallback"):
+            raise VocabularyError(f"{source} has byte fallback beside an alphabet of bytes; {SUPPORTED}")
+        return {**model, "type": kind}, "byte_level"
+    if replacements or spaces:
+        return {**model, "type": kind}, "sentencepiece"
+    raise VocabularyError(
+        f"{source} is a {kind} tokenizer over characters in which no step says how spaces are written; {SUPPORTED}"
+    )
 
 
 def _steps(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -114,7 +155,7 @@ def _steps(value: Any) -> Iterator[Mapping[str, Any]]:
         step = pending.pop()
         if isinstance(step, dict):
             yield step
-            for key in ("pretokenizers", "normalizers", "processors"):
+            for key in ("pretokenizers", "normalizers", "processors", "decoders"):
                 pending.extend(step.get(key) or ())
 
 
@@ -129,6 +170,21 @@ def _vocab(model: Mapping[str, Any], source: str) -> dict[str, int]:
     return vocab
 
 
+def _scored(model: Mapping[str, Any], source: str) -> tuple[dict[str, int], tuple[float, ...]]:
+    """The pieces of a Unigram, listed with their scores; of a piece that stands twice, the last."""
+    listed = model.get("vocab")
+    if not isinstance(listed, list) or not listed or len(listed) > TOKENS_MAX:
+        raise VocabularyError(f"{source} has no vocabulary (model.vocab)")
+    for entry in listed:
+        pair = isinstance(entry, (list, tuple)) and len(entry) == 2
+        if not pair or not isinstance(entry[0], str) or not isinstance(entry[1], (int, float)):
+            raise VocabularyError(f"{source} is damaged: {entry!r:.60} is no piece with a score")
+    unk = model.get("unk_id")
+    if unk is not None and (type(unk) is not int or not 0 <= unk < len(listed)):
+        raise VocabularyError(f"{source} is damaged: its unknown token has id {unk!r}")
+    return {entry[0]: number for number, entry in enumerate(listed)}, tuple(float(entry[1]) for entry in listed)
+
+
 def _merges(model: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
     """Both spellings: ``"a b"`` and ``["a", "b"]``."""
     for merge in model.get("merges") or ():
@@ -138,7 +194,7 @@ def _merges(model: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
         yield pair[0], pair[1]
 
 
-def _added_tokens(
+def added_tokens(
     data: Mapping[str, Any], config: Mapping[str, Any], vocab: Mapping[str, int], source: str
 ) -> list[AddedToken]:
     found: dict[str, AddedToken] = {}

@@ -11,18 +11,19 @@ from types import MappingProxyType
 from typing import Any
 
 from dragoman.errors import UsageError, VocabularyError
-from dragoman.vocab import gguf_tokenizer, tokenizer_json
+from dragoman.vocab import gguf_tokenizer, ranks, sentencepiece, tokenizer_json
 from dragoman.vocab.blueprint import Blueprint
-from dragoman.vocab.bytelevel import to_bytes
 from dragoman.vocab.encode import Encoder, Part
-from dragoman.vocab.gguf import Metadata, read_metadata
+from dragoman.vocab.gguf import MAGIC, Metadata, read_metadata
 
 _FILE_BYTES_MAX = 512_000_000  # the largest tokenizer.json in use has 35 MB
+# SentencePiece models by the names that they are published under.
+_PIECE_FILES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 _OTHER_FILES = {
-    "tokenizer.model": "a SentencePiece model",
-    "tekken.json": "a tekken file (Mistral)",
-    "spiece.model": "a SentencePiece model",
     "vocab.txt": "a WordPiece vocabulary",
+    "vocab.json": "the halves of a tokenizer, vocab.json and merges.txt: load it with transformers and save it",
+    "tiktoken.model": "a tiktoken file: read it with Vocabulary.from_tiktoken, which needs the name of its cut (pre=)",
+    "qwen.tiktoken": "a tiktoken file: read it with Vocabulary.from_tiktoken, which needs the name of its cut (pre=)",
 }
 
 
@@ -73,17 +74,89 @@ class Vocabulary:
 
     @classmethod
     def from_folder(cls, path: str | os.PathLike[str], *, text_tokens: Iterable[str] = ()) -> Vocabulary:
-        """From a model folder: tokenizer.json and, where they exist, the configuration files beside it."""
+        """From a model folder: tokenizer.json, else tekken.json, else a SentencePiece model.
+
+        The configuration files beside it are read where they exist.
+        """
         folder = Path(path)
-        file = folder / "tokenizer.json"
-        if not file.is_file():
+        files = [folder / name for name in ("tokenizer.json", "tekken.json", *_PIECE_FILES)]
+        file = next((file for file in files if file.is_file()), None)
+        if file is None:
             raise VocabularyError(_missing_message(folder))
         config, generation, model = (
             _read_config(folder / f"{name}.json") for name in ("tokenizer_config", "generation_config", "config")
         )
-        return cls.from_tokenizer_json(
-            file, config=config, generation=generation, size=_logits(model), text_tokens=text_tokens
-        )
+        size = _logits(model)
+        if file.name == "tekken.json":
+            return cls.from_tekken(file, size=size, text_tokens=text_tokens)
+        load = cls.from_tokenizer_json if file.suffix == ".json" else cls.from_sentencepiece
+        return load(file, config=config, generation=generation, size=size, text_tokens=text_tokens)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], *, text_tokens: Iterable[str] = ()) -> Vocabulary:
+        """From a file of any kind that is known by its content, or a model folder.
+
+        Kinds: GGUF, tokenizer.json, tekken.json, a SentencePiece model; a tiktoken file does not say enough.
+        """
+        place = Path(path)
+        if place.is_dir():
+            return cls.from_folder(place, text_tokens=text_tokens)
+        if _starts(place, len(MAGIC)) == MAGIC:
+            return cls.from_gguf(place, text_tokens=text_tokens)
+        data = _read(place)
+        if data.lstrip()[:1] != b"{":
+            return cls.from_blueprint(sentencepiece.read_model(data, source=str(path)), text_tokens=text_tokens)
+        parsed = tokenizer_json.parse_json(data, source=str(path))
+        if isinstance(parsed.get("vocab"), list):
+            return cls.from_blueprint(ranks.read_tekken(parsed, source=str(path)), text_tokens=text_tokens)
+        return cls.from_blueprint(tokenizer_json.read_tokenizer(parsed, source=str(path)), text_tokens=text_tokens)
+
+    @classmethod
+    def from_sentencepiece(
+        cls,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        config: Mapping[str, Any] | None = None,
+        generation: Mapping[str, Any] | None = None,
+        size: int | None = None,
+        text_tokens: Iterable[str] = (),
+    ) -> Vocabulary:
+        """From a SentencePiece model (``tokenizer.model``): its path or its bytes.
+
+        The other arguments are those of :meth:`from_tokenizer_json`. Raises VocabularyError.
+        """
+        data, name = _given(source, "tokenizer.model")
+        plan = sentencepiece.read_model(data, config=config, generation=generation, size=size, source=name)
+        return cls.from_blueprint(plan, text_tokens=text_tokens)
+
+    @classmethod
+    def from_tekken(
+        cls, source: str | os.PathLike[str] | bytes, *, size: int | None = None, text_tokens: Iterable[str] = ()
+    ) -> Vocabulary:
+        """From a tekken.json: its path or its bytes. Raises VocabularyError."""
+        data, name = _given(source, "tekken.json")
+        plan = ranks.read_tekken(tokenizer_json.parse_json(data, source=name), size=size, source=name)
+        return cls.from_blueprint(plan, text_tokens=text_tokens)
+
+    @classmethod
+    def from_tiktoken(
+        cls,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        pre: str,
+        config: Mapping[str, Any] | None = None,
+        generation: Mapping[str, Any] | None = None,
+        size: int | None = None,
+        text_tokens: Iterable[str] = (),
+    ) -> Vocabulary:
+        """From a file of the package tiktoken, which holds byte strings by rank and nothing else.
+
+        pre: how text is cut, by the names that GGUF files use. config: the parsed tokenizer_config.json, whose
+        ``added_tokens_decoder`` lists the control tokens. Raises VocabularyError.
+        """
+        data, name = _given(source, "the tiktoken file")
+        plan = ranks.read_tiktoken(data, pre=pre, config=config, generation=generation, size=size, source=name)
+        return cls.from_blueprint(plan, text_tokens=text_tokens)
 
     @classmethod
     def from_gguf(
@@ -91,7 +164,7 @@ class Vocabulary:
     ) -> Vocabulary:
         """From a GGUF file or its metadata. ``pre`` names the pre-tokeniser where the file does not or is wrong.
 
-        Raises VocabularyError for a file that is damaged, no byte-level BPE or of an unknown pre-tokeniser.
+        Raises VocabularyError for a file that is damaged, of another kind or of an unknown pre-tokeniser.
         """
         name = "the GGUF metadata"
         if not isinstance(source, Metadata):
@@ -107,14 +180,14 @@ class Vocabulary:
         if unknown := named - {token.content for token in plan.added}:
             raise UsageError(f"{sorted(unknown)} are no added tokens of {plan.name}", param="text_tokens")
         marks = [token for token in plan.added if token.is_marker and token.content not in named]
-        data = [None if piece is None else to_bytes(piece) for piece in plan.pieces]
+        data = [None if piece is None else plan.data(piece) for piece in plan.pieces]
         for token in plan.added:
-            data[token.id] = token.content.encode("utf-8")
+            data[token.id] = plan.text_data(token)
         for token in marks:
             data[token.id] = None
         data += [None] * (plan.size - len(data))
         controls = {token.content: token.id for token in marks}
-        missing = frozenset(range(256)) - {item[0] for item in data if item is not None and len(item) == 1}
+        missing = _missing(plan, data)
         return cls(
             size=plan.size,
             token_bytes=tuple(data),
@@ -124,7 +197,7 @@ class Vocabulary:
             hash=_hash(data, controls),
             _plan=plan,
             _control_texts=MappingProxyType({token.id: token.content for token in marks}),
-            _encoder=Encoder(plan, frozenset(controls), missing),
+            _encoder=Encoder(plan, frozenset(controls), frozenset() if plan.drops_unknown else missing),
         )
 
     @property
@@ -204,6 +277,14 @@ class Vocabulary:
         return f"<Vocabulary {self.name!r}: {self.size} tokens, {len(self.controls)} control tokens>"
 
 
+def _missing(plan: Blueprint, data: Sequence[bytes | None]) -> frozenset[int]:
+    """The bytes that are no token, or, where tokens are characters, stand in none."""
+    known = {item for item in data if item is not None}
+    if plan.drops_unknown and not plan.byte_fallback:
+        return frozenset(range(256)).difference(*known)
+    return frozenset(range(256)) - {item[0] for item in known if len(item) == 1}
+
+
 def _hash(data: Sequence[bytes | None], controls: Mapping[str, int]) -> str:
     """SHA-256 over lengths and contents, so that no two vocabularies are written alike."""
     digest = hashlib.sha256(b"dragoman vocabulary 1")
@@ -212,6 +293,22 @@ def _hash(data: Sequence[bytes | None], controls: Mapping[str, int]) -> str:
         encoded = text.encode("utf-8")
         digest.update(b"=%d:%d:%b" % (number, len(encoded), encoded))
     return digest.hexdigest()
+
+
+def _starts(path: Path, count: int) -> bytes:
+    """The first bytes of a file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise VocabularyError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _given(source: str | os.PathLike[str] | bytes, name: str) -> tuple[bytes, str]:
+    """The bytes, and what to call them."""
+    if isinstance(source, bytes):
+        return source, name
+    return _read(Path(source)), os.fspath(source)
 
 
 def _read(path: Path) -> bytes:
@@ -250,4 +347,4 @@ def _missing_message(folder: Path) -> str:
     for name, what in _OTHER_FILES.items():
         if (folder / name).is_file():
             return f"{folder} holds {what} ({name}) and no tokenizer.json; {tokenizer_json.SUPPORTED}"
-    return f"{folder} holds no tokenizer.json"
+    return f"{folder} holds no tokenizer.json, tekken.json or tokenizer.model"

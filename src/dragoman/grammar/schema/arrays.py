@@ -50,6 +50,10 @@ def array(rules: Rules, branch: Branch) -> Node:
         if counted:
             raise rules.document.error(unique[0].place, "uniqueItems beside contains is not supported", "uniqueItems")
         return _unique(rules, branch, unique[0], prefix, least, most)
+    if most is None and rules.room is not None:
+        asked = max((atom.start + atom.least for atom in counted), default=0)
+        most = max(rules.room, least, asked, prefix if rules.room else 0)
+        prefix = min(prefix, most)
     if counted:
         return _counted(rules, branch, counted, prefix, least, most)
     return _plain(rules, branch, prefix, least, most)

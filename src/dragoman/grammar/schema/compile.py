@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from dragoman.errors import SchemaError
-from dragoman.grammar.json import json_rules
+from dragoman.grammar.json import NESTED, json_rules
 from dragoman.grammar.nodes import NOTHING, Choice, Node, lit
 from dragoman.grammar.notation.prune import prune
 from dragoman.grammar.schema.arrays import array
@@ -63,19 +64,30 @@ def _compiled(
     document = Document(schema, limits, remotes=options.remotes, ignored=ignored)
     rules = Rules(document, name, json_prefix, options, limits)
     rules.rules |= json_rules(prefix=rules.json, style=options.style)
-    rules.queue.append((name, (ROOT,)))
+    rules.queue.append((name, (ROOT,), 0))
     while rules.queue:
-        rule, goal = rules.queue.popleft()
+        rule, goal, rules.level = rules.queue.popleft()
         rules.rules[rule] = _goal(rules, goal)
     kept = prune(rules.rules, name)
+    if kept is None and options.items_max is not None:
+        # A plain value that was taken for the smallest turned out to have no text.
+        return _compiled(schema, name, replace(options, items_max=None), limits, json_prefix, ignored)
     if kept is None:
         raise SchemaError("no finite value validates against this schema")
     return kept
 
 
 def _goal(rules: Rules, goal: Goal) -> Node:
-    branches, strings = merged_strings(rules, rules.expander.branches(goal))
+    branches, strings = merged_strings(rules, _smallest(rules, rules.expander.branches(goal)))
     return _choice([_branch(rules, branch) for branch in branches] + ([] if strings is None else [strings]))
+
+
+def _smallest(rules: Rules, branches: list[Branch]) -> list[Branch]:
+    """Where there is no room left: values without others inside, if there are any."""
+    if rules.room != 0:
+        return branches
+    plain = [Branch(branch.kinds - set(NESTED), branch.atoms) for branch in branches]
+    return [branch for branch in plain if branch.kinds and rules.overlap.possible(branch, 1)] or branches
 
 
 def _choice(options: list[Node]) -> Node:

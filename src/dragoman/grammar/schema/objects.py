@@ -75,6 +75,12 @@ class _Object:
         goal.update(dict.fromkeys(signed for i in met for signed in self.owed[i].goal))
         return tuple(sorted(goal))
 
+    @property
+    def _further_max(self) -> int | None:
+        """How many members beyond the declared ones; None: any number, as far as ``most`` allows."""
+        room = self.rules.room
+        return None if room is None or self.most is not None else max(room, self.least, len(self.owed))
+
     def node(self) -> Node:
         rules = self.rules
         further = self.pair(None, NONE) != NOTHING
@@ -83,7 +89,7 @@ class _Object:
         if self.most is not None and not further and len(self.names) <= self.most:
             self.most = None
         counting = self.least or self.most is not None
-        if not self.names and not self.owed and counting and further:
+        if not self.names and not self.owed and further and (counting or rules.room is not None):
             return self._only_further()
         if rules.options.any_order and self.names and not self.owed and not counting:
             return self._any_order(further)
@@ -96,9 +102,10 @@ class _Object:
         layout = self.rules.layout
         pair = self.pair(None, NONE)
         comma = seq(lit(","), layout.comma)
-        if self.most == 0:
+        most = self._further_max if self.most is None else self.most
+        if most == 0:
             return seq(lit("{"), layout.pad, lit("}"))
-        most = None if self.most is None else self.most - 1
+        most = None if most is None else most - 1
         more = EMPTY if most == 0 else Repeat(seq(comma, pair), max(self.least - 1, 0), most)
         some = seq(pair, more, lit("}"))
         return seq(lit("{"), layout.pad, some if self.least else alt(lit("}"), some))
@@ -117,12 +124,13 @@ class _Object:
         if not further:
             body: Node = Permutation(items, required, comma)
             return seq(lit("{"), layout.pad, body, lit("}"))
-        extra = self.pair(None, NONE)
-        between = seq(comma, Repeat(seq(extra, comma)))
-        body = seq(Repeat(seq(extra, comma)), self._some(items, required, between), Repeat(seq(comma, extra)))
+        extra, most = self.pair(None, NONE), self._further_max
+        between = seq(comma, Repeat(seq(extra, comma), 0, most))
+        around = Repeat(seq(extra, comma), 0, most), Repeat(seq(comma, extra), 0, most)
+        body = seq(around[0], self._some(items, required, between), around[1])
         if any(required):
             return seq(lit("{"), layout.pad, body, lit("}"))
-        only = seq(extra, Repeat(seq(comma, extra)))
+        only = seq(extra, around[1])
         return seq(lit("{"), layout.pad, alt(lit("}"), seq(only, lit("}")), seq(body, lit("}"))))
 
     def _some(self, items: tuple[Node, ...], required: tuple[bool, ...], between: Node) -> Node:
@@ -149,11 +157,12 @@ class _Object:
                 limit=STATES_MAX,
                 size=cap * (len(self.names) + 1),
             )
-        start = (0, 0, False, frozenset(range(len(self.owed))))
+        start = (0, 0, False, frozenset(range(len(self.owed))), 0)
+        extras = self._further_max
         names = {start: self.rules.new_name()}
         work = [start]
 
-        def ref(state: tuple[int, int, bool, Owed]) -> Node:
+        def ref(state: tuple[int, int, bool, Owed, int]) -> Node:
             if state not in names:
                 names[state] = self.rules.new_name()
                 work.append(state)
@@ -163,21 +172,23 @@ class _Object:
 
         while work:
             state = work.pop()
-            index, count, written, owed = state
+            index, count, written, owed, beyond = state
             options: list[Node] = []
             name = self.names[index] if index < len(self.names) else None
             full = self.most is not None and count >= self.most
+            full = full or (name is None and extras is not None and beyond >= extras)
             if not full and (name is not None or further):
                 after = (min(index + 1, len(self.names)), min(count + 1, cap), True)
+                number = beyond if name is not None or extras is None else beyond + 1
                 for met in self._subsets(owed, name):
                     pair = self.pair(name, met)
                     if pair != NOTHING:
-                        options.append(seq(comma if written else EMPTY, pair, ref((*after, owed - met))))
+                        options.append(seq(comma if written else EMPTY, pair, ref((*after, owed - met, number))))
             if name is None:
                 if not owed and count >= self.least:
                     options.append(lit("}"))
             elif name not in self.required:
-                options.append(ref((index + 1, count, written, owed)))
+                options.append(ref((index + 1, count, written, owed, beyond)))
             self.rules.rules[names[state]] = alt(*options) if options else NOTHING
         return seq(lit("{"), layout.pad, Ref(names[start]))
 
@@ -189,7 +200,8 @@ class _Object:
         """
         rules, layout = self.rules, self.rules.layout
         count = len(self.names)
-        live = [i for i in range(count) if not rules.impossible(self.goal_of(self.names[i], NONE))]
+        tried = [i for i in range(count) if rules.room != 0 or self.names[i] in self.required]
+        live = [i for i in tried if not rules.impossible(self.goal_of(self.names[i], NONE))]
         if any(name in self.required and i not in live for i, name in enumerate(self.names)):
             return NOTHING
         rest = [Ref(rules.new_name()) for _ in range(count + 1)]
@@ -213,7 +225,7 @@ class _Object:
             return nodes, at == len(needed)
 
         extra = self.pair(None, NONE)
-        tail = rules.rule(seq(Repeat(seq(comma, extra)), lit("}"))) if further else lit("}")
+        tail = rules.rule(seq(Repeat(seq(comma, extra), 0, self._further_max), lit("}"))) if further else lit("}")
         for start in range(count + 1):
             nodes, last = following(start)
             options: list[Node] = [seq(comma, alt(*nodes))] if nodes else []
@@ -229,6 +241,8 @@ class _Object:
 
     def pair(self, name: str | None, met: Owed) -> Node:
         """One member, of this name or a further one, that meets those owed; NOTHING if there can be none."""
+        if self.rules.room == 0 and name not in self.required and not self.owed and self.least <= len(self.required):
+            return NOTHING
         key = (name, met)
         if key not in self._pairs:
             made = self._further(met) if name is None else self._named(name, met)
@@ -271,7 +285,7 @@ class _Object:
         """A key that is none of the declared ones; the same names give the same rules."""
         if not self.names:
             return self.rules.any("string")
-        key = ("none of", tuple(sorted(self.names)))
+        key = ("none of", tuple(sorted(self.names)), self.rules.style.string_max)
         if key not in self.rules.shared:
             self.rules.shared[key] = self.rules.rule(none_of(self.names, self.rules.style, self.rules.rule))
         return self.rules.shared[key]

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dragoman.errors import LimitError
-from dragoman.grammar.json import JsonStyle, Layout, Ranges, json_class, json_layout, json_text
+from dragoman.grammar.json import (
+    JsonStyle,
+    Layout,
+    Ranges,
+    json_class,
+    json_layout,
+    json_name,
+    json_text,
+    last_level,
+    room,
+    text_room,
+)
 from dragoman.grammar.nodes import NOTHING, Literal, Node, Ref, alt
 from dragoman.grammar.schema.atoms import Goal
 from dragoman.grammar.schema.document import Document
@@ -34,9 +45,10 @@ class Rules:
     values: Values = field(init=False)
     overlap: Overlap = field(init=False)
     rules: dict[str, Node] = field(default_factory=dict)
-    queue: deque[tuple[str, Goal]] = field(default_factory=deque)
+    queue: deque[tuple[str, Goal, int]] = field(default_factory=deque)
     shared: dict[object, Node] = field(default_factory=dict)
-    _goals: dict[Goal, Ref] = field(default_factory=dict)
+    level: int = 0  # of nesting of the goal that is being compiled, as far as that matters
+    _goals: dict[tuple[Goal, int], Ref] = field(default_factory=dict)
     _chars: dict[Ranges, Node] = field(default_factory=dict)
     _count: int = 0
 
@@ -48,25 +60,33 @@ class Rules:
 
     @property
     def style(self) -> JsonStyle:
-        return self.options.style
+        """The spelling of strings in the place of the goal that is being compiled."""
+        style = self.options.style
+        return replace(style, string_max=text_room(style.string_max, self.level)) if self.level else style
 
     @property
     def layout(self) -> Layout:
         return json_layout(self.options.whitespace, self.json)
 
+    @property
+    def room(self) -> int | None:
+        """Items of an array, or further members, where the schema has no bound; None: any number."""
+        return room(self.options.items_max, self.level)
+
     def any(self, kind: str = "value") -> Ref:
-        """Any JSON value, or any of one kind."""
-        return Ref(f"{self.json}.{kind}")
+        """Any JSON value, or any of one kind, in the place of the goal that is being compiled."""
+        return Ref(json_name(self.json, kind, self.level))
 
     def goal(self, goal: Goal) -> Ref:
-        """A value that satisfies ``goal``."""
+        """A value that satisfies ``goal``, inside of the one that is being compiled."""
         goal = tuple(sorted({signed for signed in goal if not self.expander.holds_always((signed,))}))
+        level = min(self.level + 1, last_level(self.options.items_max))
         if not goal:
-            return self.any()
-        if goal not in self._goals:
-            self._goals[goal] = Ref(self.new_name())
-            self.queue.append((self._goals[goal].name, goal))
-        return self._goals[goal]
+            return Ref(json_name(self.json, "value", level))
+        if (goal, level) not in self._goals:
+            self._goals[goal, level] = Ref(self.new_name())
+            self.queue.append((self._goals[goal, level].name, goal, level))
+        return self._goals[goal, level]
 
     def impossible(self, goal: Goal) -> bool:
         """True: no value satisfies ``goal``. False says nothing."""

@@ -38,7 +38,7 @@ def string(rules: Rules, branch: Branch) -> Node:
         )
     if not texts and least == 0 and most is None:
         return none_of(excluded, rules.style, rules.rule)
-    key = (frozenset(texts), frozenset(excluded), least, most)
+    key = (frozenset(texts), frozenset(excluded), least, most, rules.style.string_max)
     if key not in rules.shared:
         rules.shared[key] = rules.rule(_constrained(rules, branch, least, most))
     return rules.shared[key]

@@ -1,0 +1,36 @@
+"""What any protocol's request comes to: a conversation or a raw prompt, how to sample, when to stop, how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.engine import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A checked request for answers.
+
+    turn: arguments of ``ChatFormat.turn``. stop: the client's own stop texts. n: how many answers are wanted.
+    reasoning_budget: the most tokens of reasoning, None: as many as the model likes.
+    """
+
+    turn: Mapping[str, Any]
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    n: int = 1
+    reasoning_budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawAsk:
+    """A checked request for what follows a prompt: text in which control tokens count, or token ids."""
+
+    prompts: tuple[str | tuple[int, ...], ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    n: int = 1

@@ -1,0 +1,163 @@
+"""``/v1/chat/completions``: the request's fields.
+
+How answers are told: :mod:`dragoman.server.protocols.chat_replies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dragoman.engine import NO_SETTINGS, ModelSettings
+from dragoman.errors import UsageError
+from dragoman.server.ask import Ask
+from dragoman.server.fields import (
+    CHOICES_MAX,
+    FLAG,
+    INTEGER,
+    LIST,
+    OBJECT,
+    SAMPLERS,
+    TEXT_OR_OBJECT,
+    TEXTS,
+    TOP_LOGPROBS_MAX,
+    TURN_FIELDS,
+    Kind,
+    Refusal,
+    given,
+    integer,
+    needed,
+    refuse,
+    sampling,
+    texts,
+    turn_arguments,
+)
+
+SAMPLING = ("max_tokens", "max_completion_tokens", *SAMPLERS)
+BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens")  # llama-server's names, the newer first
+FIELDS: Mapping[str, Kind] = {
+    **TURN_FIELDS,
+    "n": INTEGER,
+    "stop": TEXTS,
+    "stream": FLAG,
+    "stream_options": OBJECT,
+    "logprobs": FLAG,
+    "top_logprobs": INTEGER,
+    "functions": LIST,
+    "function_call": TEXT_OR_OBJECT,
+    "logit_bias": OBJECT,
+    **dict.fromkeys(BUDGETS, INTEGER),
+}
+REFUSED: Mapping[str, Refusal] = {
+    "best_of": Refusal((1,), "give n, and choose among the answers"),
+    "audio": Refusal((), "only text is written"),
+    "modalities": Refusal((["text"],), "only text is written"),
+    "web_search_options": Refusal((), "declare a tool of your own instead"),
+    "prediction": Refusal((), "leave it out"),
+    "reasoning_budget_message": Refusal(("",), "reasoning ends with the model's own mark alone"),
+    "reasoning_control": Refusal((False,), "close the stream to end an answer"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a request wants its chunks. continuous: usage in every chunk. legacy: calls as ``function_call``."""
+
+    include_usage: bool = False
+    continuous: bool = False
+    logprobs: bool = False
+    legacy: bool = False
+
+
+def read_chat_request(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> Ask:
+    """Raises UsageError that names the field."""
+    return read(body, settings)[0]
+
+
+def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tuple[Ask, Shape]:
+    """The request, and the shape of its answer. Raises UsageError that names the field."""
+    refuse(body, REFUSED)
+    legacy = _is_legacy(body)
+    options = given(body, "stream_options", OBJECT) or {}
+    flags = {name: bool(given(options, name, FLAG, path="stream_options.")) for name in STREAM_OPTIONS}
+    top = _top_logprobs(body)
+    ask = Ask(
+        turn=turn_of(body),
+        sampling=replace(sampling(body, settings, SAMPLING), logprobs=top),
+        stop=texts(body, "stop"),
+        stream=bool(given(body, "stream", FLAG)),
+        n=integer(body, "n", 1, CHOICES_MAX) or 1,
+        reasoning_budget=_budget(body),
+    )
+    continuous = flags["continuous_usage_stats"]
+    return ask, Shape(flags["include_usage"] or continuous, continuous, top is not None, legacy)
+
+
+def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``ChatFormat.turn``. Raises UsageError that names the field."""
+    return turn_arguments(_with_tools(body) if _is_legacy(body) else body)
+
+
+STREAM_OPTIONS = ("include_usage", "continuous_usage_stats")
+
+
+def _top_logprobs(body: Mapping[str, Any]) -> int | None:
+    """How many likeliest tokens are wanted, None: no log probabilities at all."""
+    wanted = given(body, "logprobs", FLAG)
+    top = integer(body, "top_logprobs", 0, TOP_LOGPROBS_MAX)
+    if top and not wanted:
+        raise UsageError("top_logprobs needs logprobs: true", param="top_logprobs")
+    return (top or 0) if wanted else None
+
+
+def _budget(body: Mapping[str, Any]) -> int | None:
+    """-1 is llama-server's "no bound"."""
+    for name in BUDGETS:
+        value = integer(body, name, -1, 2**31 - 1)
+        if value is not None and value >= 0:
+            return value
+    return None
+
+
+def _is_legacy(body: Mapping[str, Any]) -> bool:
+    """True: tools are given by the names of 2023."""
+    return any(body.get(name) not in (None, []) for name in ("functions", "function_call"))
+
+
+def _with_tools(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same request by the names of today."""
+    for name in ("tools", "tool_choice"):
+        if body.get(name):
+            raise UsageError(f"give {name} or the older functions and function_call, not both", param=name)
+    functions = given(body, "functions", LIST) or []
+    choice = given(body, "function_call", TEXT_OR_OBJECT)
+    if isinstance(choice, Mapping):
+        choice = {"type": "function", "function": {"name": needed(choice, "name", _NAME, path="function_call.")}}
+    messages = body.get("messages")
+    return {
+        **body,
+        "tools": [{"type": "function", "function": function} for function in functions],
+        "tool_choice": choice,
+        "parallel_tool_calls": False,
+        "messages": _with_calls(messages) if isinstance(messages, list) else messages,
+    }
+
+
+_NAME = Kind("a function's name", lambda value: isinstance(value, str), {"type": "string"})
+
+
+def _with_calls(messages: list[Any]) -> list[Any]:
+    """History by the names of today: one call a turn, so its result belongs to the last one."""
+    out: list[Any] = []
+    count = 0
+    for message in messages:
+        if isinstance(message, Mapping) and isinstance(message.get("function_call"), Mapping):
+            count += 1
+            kept = {key: value for key, value in message.items() if key != "function_call"}
+            call = {"id": f"call_{count}", "type": "function", "function": message["function_call"]}
+            message = {**kept, "tool_calls": [call]}
+        elif isinstance(message, Mapping) and message.get("role") == "function":
+            message = {**message, "role": "tool", "tool_call_id": f"call_{count}"}
+        out.append(message)
+    return out

@@ -1,0 +1,188 @@
+"""``/v1/completions``: what follows a raw prompt. Nothing is rendered, read or constrained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dragoman.engine import NO_SETTINGS, ModelSettings
+from dragoman.errors import UsageError
+from dragoman.server import sse, wire
+from dragoman.server.ask import RawAsk
+from dragoman.server.fields import (
+    CHOICES_MAX,
+    FLAG,
+    INTEGER,
+    OBJECT,
+    SAMPLERS,
+    TEXT_OR_LIST,
+    TEXTS,
+    Kind,
+    Refusal,
+    given,
+    integer,
+    needed,
+    refuse,
+    sampling,
+    shown,
+    texts,
+)
+from dragoman.server.generate import Ended, Said, Usage
+from dragoman.server.likelihood import Scored
+from dragoman.server.protocols.chat import STREAM_OPTIONS
+from dragoman.server.telling import Answer, usage_of
+
+SAMPLING = ("max_tokens", *SAMPLERS)
+FIELDS: Mapping[str, Kind] = {
+    "prompt": TEXT_OR_LIST,
+    "n": INTEGER,
+    "stop": TEXTS,
+    "stream": FLAG,
+    "stream_options": OBJECT,
+    "logprobs": INTEGER,
+    "echo": FLAG,
+    "logit_bias": OBJECT,
+}
+_CHAT = "only a chat is constrained: ask /v1/chat/completions"
+REFUSED: Mapping[str, Refusal] = {
+    "suffix": Refusal(("",), "a model writes on at the end; leave it out"),
+    "best_of": Refusal((1,), "give n, and choose among the answers"),
+    "prompt_embeds": Refusal((), "give text or token ids"),
+    "grammar": Refusal((), _CHAT),
+    "json_schema": Refusal((), _CHAT),
+    "response_format": Refusal(({"type": "text"},), _CHAT),
+    "guided_json": Refusal((), _CHAT),
+    "tools": Refusal(([],), _CHAT),
+}
+_LOGPROBS_MAX = 20
+_TOKENS = 16  # the API's own default of max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a request wants its chunks. echo: the prompt stands in front of each text."""
+
+    include_usage: bool = False
+    continuous: bool = False
+    logprobs: bool = False
+    echo: bool = False
+
+
+def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tuple[RawAsk, Shape]:
+    """The request, and the shape of its answer. Raises UsageError that names the field."""
+    refuse(body, REFUSED)
+    options = given(body, "stream_options", OBJECT) or {}
+    flags = {name: bool(given(options, name, FLAG, path="stream_options.")) for name in STREAM_OPTIONS}
+    continuous = flags["continuous_usage_stats"]
+    top = integer(body, "logprobs", 0, _LOGPROBS_MAX)
+    prompts = _prompts(needed(body, "prompt", TEXT_OR_LIST))
+    n = integer(body, "n", 1, CHOICES_MAX) or 1
+    if n * len(prompts) > CHOICES_MAX:
+        raise UsageError(f"{len(prompts)} prompts with n = {n} are over {CHOICES_MAX} answers", param="prompt")
+    sampled = replace(sampling(body, settings, SAMPLING), logprobs=top)
+    if sampled.max_tokens is None and body.get("max_tokens") is None:
+        sampled = replace(sampled, max_tokens=_TOKENS)
+    shape = Shape(flags["include_usage"] or continuous, continuous, top is not None, bool(given(body, "echo", FLAG)))
+    ask = RawAsk(prompts, sampled, texts(body, "stop"), bool(given(body, "stream", FLAG)), n)
+    return ask, shape
+
+
+def _prompts(value: Any) -> tuple[str | tuple[int, ...], ...]:
+    """A text, token ids, or a list of either."""
+    if isinstance(value, str):
+        return (value,)
+    if _are_ids(value):
+        return (tuple(value),)
+    if value and all(isinstance(each, str) or _are_ids(each) for each in value):
+        return tuple(each if isinstance(each, str) else tuple(each) for each in value)
+    raise UsageError(
+        f"prompt must be a text, a list of texts, a list of token ids or a list of such lists, not {shown(value)}",
+        param="prompt",
+    )
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(token) is int and token >= 0 for token in value)
+
+
+class CompletionsTeller:
+    """One request's choices. prompts: the text in front of each, where the request wants it."""
+
+    def __init__(self, head: wire.Head, shape: Shape, prompts: Sequence[str], prompt_tokens: int) -> None:
+        self._head = head
+        self._shape = shape
+        self._prompts = prompts
+        self._prompt_tokens = prompt_tokens
+        self._used: dict[int, Usage] = {}
+        self._offsets = [len(prompt) if shape.echo else 0 for prompt in prompts]
+
+    def begin(self) -> Iterable[bytes]:
+        if self._shape.echo:
+            for index, prompt in enumerate(self._prompts):
+                yield self._chunk(index, prompt)
+
+    def said(self, index: int, said: Said) -> Iterable[bytes]:
+        self._used[index] = said.usage
+        logprobs = self._logprobs(index, said.logprobs)
+        yield self._chunk(index, said.delta.content, logprobs=logprobs)
+
+    def ended(self, index: int, ended: Ended) -> Iterable[bytes]:
+        self._used[index] = ended.usage
+        yield self._chunk(index, "", finish_reason=_reason(ended))
+
+    def close(self, usage: Usage) -> Iterable[bytes]:
+        if self._shape.include_usage:
+            yield sse.event({**self._body(), "choices": [], "usage": usage.to_dict()})
+        yield sse.DONE
+
+    def failed(self, error: Exception) -> Iterable[bytes]:
+        yield sse.event(wire.error_body(error))
+
+    def whole(self, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
+        choices = [
+            {
+                "index": index,
+                "text": (self._prompts[index] if self._shape.echo else "") + answer.message.content,
+                "logprobs": self._logprobs(index, answer.logprobs),
+                "finish_reason": _reason(answer.ended),
+            }
+            for index, answer in enumerate(answers)
+        ]
+        return {**self._body(), "choices": choices, "usage": usage.to_dict()}
+
+    def _chunk(self, index: int, text: str, *, finish_reason: str | None = None, logprobs: Any = None) -> bytes:
+        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
+        body = {**self._body(), "choices": [choice]}
+        if self._shape.continuous:
+            body["usage"] = usage_of(self._used.values(), self._prompt_tokens).to_dict()
+        elif self._shape.include_usage:
+            body["usage"] = None
+        return sse.event(body)
+
+    def _logprobs(self, index: int, tokens: Sequence[Scored]) -> dict[str, Any] | None:
+        """In the older shape: four lists beside each other; offsets count characters of the text."""
+        if not self._shape.logprobs:
+            return None
+        shown_tokens = [token.data.decode("utf-8", "replace") for token in tokens]
+        offsets = []
+        for text in shown_tokens:
+            offsets.append(self._offsets[index])
+            self._offsets[index] += len(text)
+        return {
+            "tokens": shown_tokens,
+            "token_logprobs": [token.logprob for token in tokens],
+            "top_logprobs": [
+                {data.decode("utf-8", "replace"): logprob for data, logprob in token.top} for token in tokens
+            ],
+            "text_offset": offsets,
+        }
+
+    def _body(self) -> dict[str, Any]:
+        head = self._head
+        return {"id": head.id, "object": "text_completion", "created": head.created, "model": head.model}
+
+
+def _reason(ended: Ended) -> str:
+    """What a raw prompt is followed by is read as text, so there are no calls."""
+    return "length" if ended.finish_reason == "length" else "stop"

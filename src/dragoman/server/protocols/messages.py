@@ -1,0 +1,270 @@
+"""``/v1/messages`` and ``/v1/messages/count_tokens``: the request's fields, and its blocks as the messages of a chat.
+
+How answers are told: :mod:`dragoman.server.protocols.messages_replies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman.engine import NO_SETTINGS, ModelSettings
+from dragoman.errors import UsageError
+from dragoman.server.ask import Ask
+from dragoman.server.fields import (
+    FLAG,
+    LIST,
+    OBJECT,
+    OBJECTS,
+    SAMPLERS,
+    TEXT,
+    TEXT_OR_LIST,
+    Kind,
+    Refusal,
+    given,
+    integer,
+    needed,
+    refuse,
+    sampling,
+    shown,
+    texts,
+)
+
+SAMPLING = ("max_tokens", *SAMPLERS)
+FIELDS: Mapping[str, Kind] = {
+    "messages": Kind("a list", LIST.check, OBJECTS),
+    "system": TEXT_OR_LIST,
+    "tools": Kind("a list", LIST.check, OBJECTS),
+    "tool_choice": OBJECT,
+    "thinking": OBJECT,
+    "output_config": OBJECT,
+    "stop_sequences": Kind("a list", LIST.check, {"type": "array", "items": {"type": "string"}}),
+    "stream": FLAG,
+    "metadata": OBJECT,
+    "chat_template_kwargs": OBJECT,
+}
+REFUSED: Mapping[str, Refusal] = {
+    "container": Refusal((), "there are no containers here"),
+    "mcp_servers": Refusal(([],), "declare the server's tools as tools of your own"),
+    "context_management": Refusal((), "shorten the messages"),
+}
+# The kinds of tool choice -> ours; a named tool is that tool and no other.
+_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+_THINKING = {"enabled": True, "disabled": False, "adaptive": None, "between_tools": None}
+
+
+def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> Ask:
+    """Raises UsageError that names the field."""
+    thinking = given(body, "thinking", OBJECT) or {}
+    return Ask(
+        turn=turn_of(body),
+        sampling=sampling(body, settings, SAMPLING),
+        stop=texts(body, "stop_sequences"),
+        stream=bool(given(body, "stream", FLAG)),
+        reasoning_budget=integer(thinking, "budget_tokens", 0, 2**31 - 1),
+    )
+
+
+def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``ChatFormat.turn``. Raises UsageError that names the field."""
+    refuse(body, REFUSED)
+    messages = _messages(body)
+    config = given(body, "output_config", OBJECT) or {}
+    choice = given(body, "tool_choice", OBJECT)
+    turn = {
+        "messages": messages,
+        "tools": _tools(given(body, "tools", LIST)),
+        "tool_choice": None if choice is None else _choice(choice),
+        "parallel_tool_calls": False if _one_call(choice or {}) else None,
+        "response_format": _format(given(config, "format", OBJECT, path="output_config.")),
+        "reasoning_effort": given(config, "effort", TEXT, path="output_config."),
+        "enable_thinking": _thinking(given(body, "thinking", OBJECT)),
+        "chat_template_kwargs": given(body, "chat_template_kwargs", OBJECT),
+        # A last message of the assistant is the beginning of the answer.
+        "continue_final_message": True if _is_prefill(messages[-1]) else None,
+    }
+    return {name: value for name, value in turn.items() if value is not None}
+
+
+def _is_prefill(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "assistant" and not message.get("tool_calls")
+
+
+def _one_call(choice: Mapping[str, Any]) -> bool:
+    return bool(given(choice, "disable_parallel_tool_use", FLAG, path="tool_choice."))
+
+
+def _choice(choice: Mapping[str, Any]) -> Any:
+    kind = needed(choice, "type", TEXT, path="tool_choice.")
+    if kind == "tool":
+        name = needed(choice, "name", TEXT, path="tool_choice.")
+        return {"type": "function", "function": {"name": name}}
+    if kind not in _CHOICES:
+        raise UsageError(f"tool_choice.type must be auto, any, tool or none, not {kind!r}", param="tool_choice.type")
+    return _CHOICES[kind]
+
+
+def _thinking(value: Mapping[str, Any] | None) -> bool | None:
+    if value is None:
+        return None
+    kind = needed(value, "type", TEXT, path="thinking.")
+    if kind not in _THINKING:
+        raise UsageError(f"thinking.type must be one of {', '.join(_THINKING)}, not {kind!r}", param="thinking.type")
+    return _THINKING[kind]
+
+
+def _format(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if value.get("type") != "json_schema":
+        message = f"output_config.format.type must be json_schema, not {shown(value.get('type'))}"
+        raise UsageError(message, param="output_config.format.type")
+    schema = needed(value, "schema", OBJECT, path="output_config.format.")
+    return {"type": "json_schema", "json_schema": {"schema": schema}}
+
+
+def _tools(tools: list[Any] | None) -> list[dict[str, Any]] | None:
+    return None if tools is None else [_tool(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
+
+
+def _tool(tool: Any, path: str) -> dict[str, Any]:
+    if not isinstance(tool, Mapping):
+        raise UsageError(f"{path} must be an object, not {shown(tool)}", param=path)
+    if tool.get("type") not in (None, "custom"):
+        message = f"{path}.type is {shown(tool['type'])}: only tools of your own can be called here"
+        raise UsageError(message, param=f"{path}.type")
+    function: dict[str, Any] = {"name": needed(tool, "name", TEXT, path=f"{path}.")}
+    description = given(tool, "description", TEXT, path=f"{path}.")
+    if description is not None:
+        function["description"] = description
+    schema = given(tool, "input_schema", OBJECT, path=f"{path}.")
+    if schema is not None:
+        function["parameters"] = schema
+    if given(tool, "strict", FLAG, path=f"{path}."):
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    listed = needed(body, "messages", LIST)
+    if not listed:
+        raise UsageError("messages is empty: a conversation needs at least one message", param="messages")
+    system = given(body, "system", TEXT_OR_LIST)
+    out: list[dict[str, Any]] = [{"role": "system", "content": _text(system, "system")}] if system else []
+    for at, message in enumerate(listed):
+        path = f"messages[{at}]"
+        if not isinstance(message, Mapping):
+            raise UsageError(f"{path} must be an object, not {shown(message)}", param=path)
+        role = needed(message, "role", TEXT, path=f"{path}.")
+        content = needed(message, "content", TEXT_OR_LIST, path=f"{path}.")
+        if role not in _READERS:
+            raise UsageError(f"{path}.role must be user, assistant or system, not {role!r}", param=f"{path}.role")
+        out += _READERS[role](content, f"{path}.content")
+    return out
+
+
+def _text(content: Any, path: str) -> str:
+    """The text of a string or of blocks of text."""
+    if isinstance(content, str):
+        return content
+    texts = []
+    for at, block in enumerate(content):
+        kind = _kind(block, f"{path}[{at}]")
+        if kind != "text":
+            raise UsageError(f"{path}[{at}].type must be text here, not {kind!r}", param=f"{path}[{at}].type")
+        texts.append(needed(block, "text", TEXT, path=f"{path}[{at}]."))
+    return "\n".join(texts)
+
+
+def _kind(block: Any, path: str) -> str:
+    if not isinstance(block, Mapping):
+        raise UsageError(f"{path} must be an object, not {shown(block)}", param=path)
+    kind: str = needed(block, "type", TEXT, path=f"{path}.")
+    return kind
+
+
+def _system(content: Any, path: str) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": _text(content, path)}]
+
+
+def _user(content: Any, path: str) -> list[dict[str, Any]]:
+    """Text and pictures as the user's message, results of tools as messages of their own; all in their order."""
+    if isinstance(content, str):
+        return [{"role": "user", "content": content}]
+    out: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
+    for at, block in enumerate(content):
+        place = f"{path}[{at}]"
+        if _kind(block, place) != "tool_result":
+            parts.append(_part(block, place))
+            continue
+        if parts:
+            out.append({"role": "user", "content": parts})
+            parts = []
+        out.append(_result(block, place))
+    if parts or not out:
+        out.append({"role": "user", "content": parts or ""})
+    return out
+
+
+def _result(block: Mapping[str, Any], path: str) -> dict[str, Any]:
+    content = given(block, "content", TEXT_OR_LIST, path=f"{path}.") or ""
+    if not isinstance(content, str):
+        content = [_part(part, f"{path}.content[{at}]") for at, part in enumerate(content)]
+    return {
+        "role": "tool",
+        "tool_call_id": needed(block, "tool_use_id", TEXT, path=f"{path}."),
+        "content": content,
+    }
+
+
+def _part(block: Any, path: str) -> dict[str, Any]:
+    kind = _kind(block, path)
+    if kind == "text":
+        return {"type": "text", "text": needed(block, "text", TEXT, path=f"{path}.")}
+    if kind == "image":
+        source = needed(block, "source", OBJECT, path=f"{path}.")
+        if source.get("type") == "base64":
+            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
+        else:
+            url = needed(source, "url", TEXT, path=f"{path}.source.")
+        return {"type": "image_url", "image_url": {"url": url}}
+    raise UsageError(f"{path}.type is {kind!r}; text, image and tool_result can be read here", param=f"{path}.type")
+
+
+def _assistant(content: Any, path: str) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"role": "assistant", "content": content}]
+    said: list[str] = []
+    thought: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for at, block in enumerate(content):
+        place = f"{path}[{at}]"
+        kind = _kind(block, place)
+        if kind == "text":
+            said.append(needed(block, "text", TEXT, path=f"{place}."))
+        elif kind == "thinking":
+            thought.append(needed(block, "thinking", TEXT, path=f"{place}."))
+        elif kind == "tool_use":
+            function = {
+                "name": needed(block, "name", TEXT, path=f"{place}."),
+                "arguments": needed(block, "input", OBJECT, path=f"{place}."),
+            }
+            call_id = needed(block, "id", TEXT, path=f"{place}.")
+            calls.append({"id": call_id, "type": "function", "function": function})
+        elif kind != "redacted_thinking":  # what nobody can read stays unread
+            raise UsageError(
+                f"{place}.type is {kind!r}; text, thinking and tool_use can be read here", param=f"{place}.type"
+            )
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(said)}
+    if thought:
+        message["reasoning_content"] = "\n".join(thought)
+    if calls:
+        message["tool_calls"] = calls
+    return [message]
+
+
+_READERS = {"user": _user, "assistant": _assistant, "system": _system}

@@ -1,0 +1,48 @@
+"""What reads an engine's output: a turn of a chat, or nobody, where raw text was asked for."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from dragoman.chat import Delta, Message
+
+
+class Reading(Protocol):
+    """The part of :class:`dragoman.turn.Turn` that an answer needs."""
+
+    def feed(self, chunk: str) -> list[Delta]: ...
+    def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def message(self) -> Message: ...
+    @property
+    def finish_reason(self) -> Literal["stop", "length", "tool_calls"]: ...
+
+
+class RawReading:
+    """All output is content."""
+
+    def __init__(self) -> None:
+        self._reason: Literal["stop", "length"] = "stop"
+
+    def feed(self, chunk: str) -> list[Delta]:
+        return [Delta(content=chunk)] if chunk else []
+
+    def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
+        self._reason = reason
+        return []
+
+    @property
+    def ended(self) -> bool:
+        """Raw text has no end of its own."""
+        return False
+
+    @property
+    def message(self) -> Message:
+        """Nothing is kept: there are no problems to tell of."""
+        return Message()
+
+    @property
+    def finish_reason(self) -> Literal["stop", "length", "tool_calls"]:
+        return self._reason

@@ -1,0 +1,208 @@
+"""What the routes share: the format, the engine, and the way from a request's body to its reply."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from dragoman.engine import Engine, EngineInfo, ModelSettings
+from dragoman.errors import LimitError, UsageError
+from dragoman.format import ChatFormat
+from dragoman.server import wire
+from dragoman.server.ask import Ask
+from dragoman.server.fields import INTEGER, LIST, TEXT, needed, shown
+from dragoman.server.generate import Job, make_turn, prepare_all, prepare_raw
+from dragoman.server.props import props
+from dragoman.server.protocols import chat, completions, messages, responses
+from dragoman.server.protocols.chat_replies import ChatTeller
+from dragoman.server.protocols.completions import CompletionsTeller
+from dragoman.server.protocols.messages_replies import MessagesTeller
+from dragoman.server.protocols.responses_replies import ResponsesTeller
+from dragoman.server.replies import Reply
+from dragoman.turn import Turn
+from dragoman.vocab import Vocabulary
+
+BODY_BYTES_MAX = 64 << 20  # a conversation with pictures in it; the text of the largest contexts has under 10 MB
+
+T = TypeVar("T")
+
+
+class Service:
+    """One format over one engine. Nothing in it changes after the first request but the cached word of the engine."""
+
+    def __init__(
+        self,
+        fmt: ChatFormat,
+        engine: Engine,
+        *,
+        model: str | None,
+        settings: ModelSettings,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+    ) -> None:
+        self.format = fmt
+        self.engine = engine
+        self.settings = settings
+        self._model = model
+        self._clock = clock
+        self._new_id = new_id
+        self._started = int(clock())
+        self._info: EngineInfo | None = None
+
+    async def info(self) -> EngineInfo:
+        """What the engine says of itself; asked once. Raises EngineError."""
+        if self._info is None:
+            self._info = await self.engine.info()
+        return self._info
+
+    async def model(self) -> str:
+        return self._model or (await self.info()).model
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    async def chat(self, request: Request) -> Reply:
+        """``POST /v1/chat/completions``"""
+        ask, shape = chat.read(await _body(request), self.settings)
+        head, jobs = await self._prepared(ask, "chatcmpl-")
+        teller = ChatTeller.of(head, shape, ask.n, jobs[0].prompt_tokens)
+        return Reply(jobs, self.engine, teller, ask.stream)
+
+    async def responses(self, request: Request) -> Reply:
+        """``POST /v1/responses``"""
+        ask, echo = responses.read(await _body(request), self.settings)
+        head, jobs = await self._prepared(ask, "resp_")
+        return Reply(jobs, self.engine, ResponsesTeller(head, echo), ask.stream)
+
+    async def messages(self, request: Request) -> Reply:
+        """``POST /v1/messages``"""
+        ask = messages.read(await _body(request), self.settings)
+        head, jobs = await self._prepared(ask, "msg_")
+        return Reply(jobs, self.engine, MessagesTeller(head, jobs[0].prompt_tokens), ask.stream)
+
+    async def completions(self, request: Request) -> Reply:
+        """``POST /v1/completions``"""
+        ask, shape = completions.read(await _body(request), self.settings)
+        info, head = await self.info(), await self._head("cmpl-")
+        jobs = await _in_thread(partial(prepare_raw, self.format, ask, info, self.settings, id_seed=head.id))
+        prompts = [job.generation.prompt_text for job in jobs]
+        teller = CompletionsTeller(head, shape, prompts, sum(job.prompt_tokens for job in jobs[:: ask.n]))
+        return Reply(jobs, self.engine, teller, ask.stream)
+
+    async def _prepared(self, ask: Ask, prefix: str) -> tuple[wire.Head, tuple[Job[Turn], ...]]:
+        info, head = await self.info(), await self._head(prefix)
+        work = partial(prepare_all, self.format, ask, info, self.settings, now=self._now(), id_seed=head.id)
+        return head, await _in_thread(work)
+
+    async def _head(self, prefix: str) -> wire.Head:
+        return wire.Head(prefix + self._new_id(), int(self._clock()), await self.model())
+
+    # -- prompts and tokens ----------------------------------------------------------------------------------------
+
+    async def apply_template(self, request: Request) -> Response:
+        """``POST /apply-template``: the prompt of a chat request, and which of its parts came with the request."""
+        ask = chat.read_chat_request(await _body(request), self.settings)
+
+        def render() -> dict[str, Any]:
+            turn = make_turn(self.format, ask, self.settings, now=self._now())
+            parts = [{"text": text, "input": is_input} for text, is_input in turn.prompt.parts]
+            told: dict[str, Any] = {"prompt": turn.prompt.text, "parts": parts}
+            if self.format.vocab is not None:
+                told["token_ids"] = list(turn.prompt.token_ids)
+            return told
+
+        return JSONResponse(await _in_thread(render))
+
+    async def count_chat(self, request: Request) -> Response:
+        """``POST /v1/chat/completions/input_tokens``"""
+        count = await self._count(chat.turn_of(await _body(request)))
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+
+    async def count_responses(self, request: Request) -> Response:
+        """``POST /v1/responses/input_tokens``"""
+        count = await self._count(responses.turn_of(await _body(request)))
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+
+    async def count_messages(self, request: Request) -> Response:
+        """``POST /v1/messages/count_tokens``"""
+        return JSONResponse({"input_tokens": await self._count(messages.turn_of(await _body(request)))})
+
+    async def _count(self, turn: Mapping[str, Any]) -> int:
+        self._vocab()
+
+        def count() -> int:
+            return len(make_turn(self.format, Ask(turn), self.settings, now=self._now()).prompt.token_ids)
+
+        return await _in_thread(count)
+
+    async def tokenize(self, request: Request) -> Response:
+        """``POST /tokenize``: ids of ``content`` as text of a message, where no control token can be written."""
+        content = needed(await _body(request), "content", TEXT)
+        return JSONResponse({"tokens": await _in_thread(partial(self._vocab().encode, content))})
+
+    async def detokenize(self, request: Request) -> Response:
+        """``POST /detokenize``: the text of ``tokens``, control tokens as their own text."""
+        tokens = needed(await _body(request), "tokens", LIST)
+        vocab = self._vocab()
+        wrong = [token for token in tokens if not _is_token(token, vocab)]
+        if wrong:
+            message = f"tokens holds {shown(wrong[0])}; token ids here are integers from 0 to {vocab.size - 1}"
+            raise UsageError(message, param="tokens")
+        return JSONResponse({"content": vocab.decode(int(token) for token in tokens).decode("utf-8", "replace")})
+
+    def _vocab(self) -> Vocabulary:
+        vocab = self.format.vocab
+        if vocab is None:
+            raise UsageError("this server has no vocabulary, so it knows no tokens; start it with one (--vocab)")
+        return vocab
+
+    # -- the server itself -----------------------------------------------------------------------------------------
+
+    async def models(self, request: Request) -> Response:
+        """``GET /v1/models``"""
+        return JSONResponse(wire.models(await self.model(), self._started))
+
+    async def one_model(self, request: Request) -> Response:
+        """``GET /v1/models/{model}``"""
+        name, asked = await self.model(), request.path_params["model"]
+        if asked == name:
+            return JSONResponse(wire.model(name, self._started))
+        message = f"there is no model {asked!r} here, only {name!r}"
+        body = wire.error_of(message, kind="invalid_request_error", param="model", code="model_not_found")
+        return JSONResponse(body, status_code=404)
+
+    async def health(self, request: Request) -> Response:
+        """``GET /health``: 200 when the engine answers too."""
+        await self.engine.info()
+        return JSONResponse({"status": "ok"})
+
+    async def props(self, request: Request) -> Response:
+        """``GET /props``: the template, what was learned from it and what was proven."""
+        known = await _in_thread(partial(props, self.format))
+        return JSONResponse({"model": await self.model(), **known})
+
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._clock())
+
+
+def _is_token(value: Any, vocab: Vocabulary) -> bool:
+    return INTEGER.check(value) and 0 <= value < vocab.size
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """``work`` outside of the event loop: templates, grammars and encoding may take long."""
+    return await anyio.to_thread.run_sync(work)
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > BODY_BYTES_MAX:
+            raise LimitError("the request is too large", bound="body_bytes", limit=BODY_BYTES_MAX)
+    return wire.read_body(bytes(data))

@@ -1,0 +1,10 @@
+"""The asynchronous tests run on asyncio, which every client knows."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
