@@ -27,6 +27,8 @@ __all__ = ["Masks", "TokenSource", "masks_for"]
 
 
 T = TypeVar("T")
+_BYTES, _LOOP = int(Op.BYTES), int(Op.LOOP)
+_UNKNOWN = Position(None, -1, -1)
 
 
 class TokenSource(Protocol):
@@ -68,6 +70,7 @@ class Masks:
         self.token_bytes = vocab.token_bytes
         self.symbols = program.symbols
         self.eos_ids = tuple(vocab.eos_ids)
+        self._nothing = Bits(np.zeros(0, dtype=np.int32), trie.words)
         self._kept = _Generation(program, trie, limits, Guards(program))
 
     def start(self, rule: str | None = None) -> Position:
@@ -80,7 +83,7 @@ class Masks:
     def of(self, position: Position) -> Bits:
         """The mask of ``position``; end-of-turn ids are in it where the turn may end."""
         found = position.mask
-        if isinstance(found, Bits) and position.generation is self._kept.positions:
+        if found is not None and position.generation is self._kept.positions:
             return found
         with self.lock:
             position.mask = found = self._retried(position, self._mask)
@@ -88,12 +91,15 @@ class Masks:
 
     def after(self, position: Position, token: int) -> Position | None:
         """The position after ``token``, None where it is not allowed; end-of-turn is not asked here."""
-        try:
-            return position.next[token]
-        except KeyError:
-            pass
+        found = position.next.get(token, _UNKNOWN)
+        if found is not _UNKNOWN:
+            return found
+        symbol = self.symbols.get(token)
+        data = self.token_bytes[token] if 0 <= token < len(self.token_bytes) else None
+        if symbol is None and not data:
+            return None
         with self.lock:
-            found = position.next[token] = self._retried(position, lambda here: self._after(here, token))
+            found = position.next[token] = self._retried(position, self._after, data if symbol is None else symbol)
         return found
 
     def after_text(self, position: Position, data: bytes, token: int | None) -> Position | None:
@@ -101,12 +107,12 @@ class Masks:
         if token is not None and token in self.symbols:
             return self.after(position, token)
         with self.lock:
-            return self._retried(position, lambda here: self._kept.positions.after(here, data))
+            return self._retried(position, self._after, data)
 
     def can_stop(self, position: Position) -> bool:
         """True: the turn may end here."""
         with self.lock:
-            return self._retried(position, lambda here: self._kept.automaton.accepts[self._told(here)])
+            return self._retried(position, self._may_end)
 
     def bytes_after(self, position: Position) -> list[int]:
         """The bytes that may come next."""
@@ -120,30 +126,33 @@ class Masks:
 
     # -- under the lock --------------------------------------------------------------------------------------------
 
-    def _retried(self, position: Position, job: Callable[[Position], T]) -> T:
+    def _retried(self, position: Position, job: Callable[..., T], *arguments: object) -> T:
         """``job`` of the position; where a bound is reached, once more with nothing kept."""
-        if position.generation is not self._kept.positions:
-            position = self._kept.positions.adopted(position)
+        kept = self._kept
+        if position.generation is not kept.positions:
+            position = kept.positions.adopted(position)
         try:
-            if self._kept.bytes <= self.limits.mask_bytes:
-                return job(position)
+            if kept.bytes <= self.limits.mask_bytes:
+                return job(position, *arguments)
         except LimitError as error:
             if error.bound not in ("mask_states", "mask_rows"):
                 raise
-        self._kept = _Generation(self.program, self.trie, self.limits, self._kept.automaton.guards)
-        return job(self._kept.positions.adopted(position))
+        self._kept = _Generation(self.program, self.trie, self.limits, kept.automaton.guards)
+        return job(self._kept.positions.adopted(position), *arguments)
 
-    def _after(self, position: Position, token: int) -> Position | None:
-        symbol = self.symbols.get(token)
-        if symbol is not None:
-            return self._kept.positions.after_symbol(position, symbol)
-        data = self.token_bytes[token] if 0 <= token < len(self.token_bytes) else None
-        return self._kept.positions.after(position, data) if data else None
+    def _may_end(self, position: Position) -> bool:
+        return self._kept.automaton.accepts[self._told(position)]
+
+    def _after(self, position: Position, consumed: bytes | int) -> Position | None:
+        positions = self._kept.positions
+        if isinstance(consumed, int):
+            return positions.after_symbol(position, consumed)
+        return positions.after(position, consumed)
 
     def _told(self, position: Position) -> int:
         """The state that tells whether the turn may end and which control tokens may come."""
         kept = self._kept
-        leaves = kept.automaton.leaves[position.state]
+        leaves = kept.automaton.exits[position.state]
         return kept.positions.absolute(position) if leaves else position.state
 
     def _controls(self, position: Position) -> list[int]:
@@ -161,10 +170,14 @@ class Masks:
 
     def _mask(self, position: Position) -> Bits:
         kept = self._kept
-        extra = self._controls(position)
+        extra = self._controls(position) if self.symbols else []
         if kept.automaton.accepts[self._told(position)]:
             extra += self.eos_ids
-        pieces = self._pieces(position)
+        part = kept.initial.get(position.state) or self._initial(position)
+        if not part.leaving and not extra and len(kept.automaton.links[position.base]) < 2:
+            # Nothing but the position's own rule: most places inside keys and numbers.
+            return part.upto(kept.positions.room(position.base)) or self._nothing
+        pieces = self._pieces(position, part)
         key = (*pieces, *extra)
         found = kept.masks.get(key)
         if found is None:
@@ -174,52 +187,49 @@ class Masks:
             kept.bytes += found.size
         return found
 
-    def _pieces(self, position: Position) -> list[Bits]:
+    def _pieces(self, position: Position, part: Part) -> list[Bits]:
         """The sets of tokens that the mask is the union of, from the position's rule outwards."""
         kept = self._kept
+        code, all_links = self.program.code, kept.automaton.links
         pieces: dict[Bits, None] = {}
-        todo: list[tuple[Part, int]] = [(self._initial(position), position.base)]
+        todo: list[tuple[Part, int]] = [(part, position.base)]
         seen: set[tuple[Part, int]] = set()
         while todo:
             part, base = todo.pop()
             if (part, base) in seen:
                 continue
             seen.add((part, base))
-            links = kept.automaton.links[base] or ((-1, 0, base),)
-            for at, count, parent in links:
-                counted = at >= 0 and self.program.code[at][0] == Op.LOOP
-                least, most, leave = 0, 0, at
-                if counted:
-                    least, most, _, leave = self.program.code[at][1][:4]
+            for at, count, parent in all_links[base] or ((-1, 0, base),):
+                least, most, leave, room = 0, 0, at, 1
+                if at >= 0 and code[at][0] == _LOOP:
+                    least, most, _, leave = code[at][1][:4]
                     least, most = least - count, NEVER - 1 if most is None else most - count
-                bits = part.upto(most if counted else 1)
+                    room = most
+                bits = part.upto(room)
                 if bits is not None:
                     pieces[bits] = None
                 if at < 0:
                     continue
                 for guard, way in part.leaving.items():
                     exits = way.between(least, most)
-                    there = exits and kept.positions.at([leave << 40 | parent << 16 | guard])
+                    there = exits and kept.positions.at((leave << 40 | parent << 16 | guard,))
                     if exits and there:
-                        todo.append((self._behind(exits, there), there.base))
+                        behind = kept.behind.get((exits, there.state)) or self._behind(exits, there)
+                        todo.append((behind, there.base))
         return list(pieces)
 
     def _initial(self, position: Position) -> Part:
         kept = self._kept
-        part = kept.initial.get(position.state)
-        if part is None:
-            links = kept.automaton.links[position.base]
-            loop = links[0][0] if links and self.program.code[links[0][0]][0] == Op.LOOP else -1
-            part = kept.initial[position.state] = kept.maker.initial(position.state, loop)
-            kept.bytes += part.size
+        links = kept.automaton.links[position.base]
+        loop = links[0][0] if links and self.program.code[links[0][0]][0] == _LOOP else -1
+        part = kept.initial[position.state] = kept.maker.initial(position.state, loop)
+        kept.bytes += part.size
         return part
 
     def _behind(self, exits: Exits, position: Position) -> Part:
         kept = self._kept
-        part = kept.behind.get((exits, position.state))
-        if part is None:
-            part = kept.behind[exits, position.state] = kept.maker.behind(exits, position.state)
-            kept.bytes += part.size
+        part = kept.behind[exits, position.state] = kept.maker.behind(exits, position.state)
+        kept.bytes += part.size
         return part
 
 
@@ -227,13 +237,12 @@ def masks_for(grammar: Grammar, vocab: TokenSource, trie: TokenTrie, limits: Lim
     """Compile a lowered writer grammar for ``vocab``; VocabularyError where it cannot spell the grammar's text."""
     program = compile_writer(grammar, controls=vocab.controls, limits=limits)
     producible = trie.bytes
-    missing = [
-        at
-        for at, (op, argument, _) in enumerate(program.code)
-        if op == Op.BYTES and program.live[at] and not argument & producible
-    ]
+    sets = {argument for op, argument, _ in program.code if op == _BYTES}
+    missing = {bits for bits in sets if not bits & producible}
     if missing:
-        byte = program.code[missing[0]][1].bit_length() - 1
+        missing &= {argument for at, (op, argument, _) in enumerate(program.code) if op == _BYTES and program.live[at]}
+    if missing:
+        byte = min(missing).bit_length() - 1
         raise VocabularyError(
             f"no token of the vocabulary contains the byte {byte:#04x} that the grammar needs; "
             "use the tokenizer that belongs to the template"

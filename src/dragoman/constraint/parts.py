@@ -6,7 +6,7 @@ where threads leave the base, by (rounds, conditions). What follows a node is wa
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +17,7 @@ from dragoman.constraint.trie import Ints, TokenTrie
 from dragoman.errors import LimitError
 from dragoman.grammar.lazy_automaton import NEVER, Automaton
 from dragoman.grammar.program import Op, Program
-from dragoman.grammar.walk import COMPILED, Walk
+from dragoman.grammar.walk import COMPILED, Walk, scatter
 from dragoman.limits import Limits
 
 # Below this share of the vocabulary a set of tokens is kept as the words that it touches.
@@ -34,40 +34,42 @@ _FEW_NODES = 256
 _SHARED_CODE = 2_000
 
 
+Row = npt.NDArray[np.uint32]
 _NO_NODES: Ints = np.zeros(0, dtype=np.int32)
 # tokens, needs (one for all, or one for each), nodes with exits, their states
 Found = tuple[Ints, Ints, Ints, Ints]
 
 
 class Bits:
-    """A set of tokens: a whole row of words, or, where it is small, one (word, bit) for each token."""
+    """A set of tokens: a whole row of words, or, where it is small, the tokens themselves. Compare by identity."""
 
-    __slots__ = ("row", "size", "values", "words")
+    __slots__ = ("row", "size", "tokens")
 
-    def __init__(self, tokens: Ints, words: int) -> None:
-        self.row: npt.NDArray[np.uint32] | None = None
-        if len(tokens) * _SPARSE < words * 32:
-            self.words = tokens >> 5
-            self.values = np.left_shift(1, tokens & 31, dtype=np.uint32, casting="unsafe")
-            self.size = self.words.nbytes + self.values.nbytes
+    def __init__(self, tokens: Ints, words: int, row: Row | None = None) -> None:
+        """``row``, where one is given, is taken over, and ``tokens`` are added to it."""
+        self.tokens = tokens
+        self.row: Row | None = row
+        if row is None and len(tokens) * _SPARSE >= words * 32:
+            self.row = row = np.zeros(words, dtype=np.uint32)
+        if row is None:
+            self.size: int = tokens.nbytes
             return
-        allowed = np.zeros(words * 32, dtype=bool)
-        allowed[tokens] = True
-        self.row = np.packbits(allowed, bitorder="little").view(np.uint32)
-        self.size = self.row.nbytes
+        _set(row, tokens)
+        self.tokens = _NO_NODES
+        self.size = row.nbytes
 
-    def add_to(self, row: npt.NDArray[np.uint32]) -> None:
+    def add_to(self, row: Row) -> None:
         """Set these tokens in ``row``."""
         if self.row is not None:
             np.bitwise_or(row[: len(self.row)], self.row, out=row[: len(self.row)])
         else:
-            np.bitwise_or.at(row, self.words, self.values)
+            _set(row, self.tokens)
 
-    def write(self, row: npt.NDArray[np.uint32]) -> None:
+    def write(self, row: Row) -> None:
         """Overwrite ``row``."""
         if self.row is None:
             row.fill(0)
-            np.bitwise_or.at(row, self.words, self.values)
+            _set(row, self.tokens)
         elif len(row) == len(self.row):
             np.copyto(row, self.row)
         else:
@@ -75,88 +77,121 @@ class Bits:
             row[len(self.row) :] = 0
 
 
+def _set(row: Row, tokens: Ints) -> None:
+    """Set the bits of ``tokens`` in ``row``."""
+    if COMPILED and row.flags.c_contiguous:
+        scatter(row, tokens)
+    elif len(tokens) * _SPARSE < len(row) * 32:
+        np.bitwise_or.at(row, tokens >> 5, np.left_shift(1, tokens & 31, dtype=np.uint32, casting="unsafe"))
+    else:
+        allowed = np.zeros(len(row) * 32, dtype=bool)
+        allowed[tokens] = True
+        row |= np.packbits(allowed, bitorder="little").view(np.uint32)
+
+
 def union(parts: Sequence[Bits], words: int) -> Bits:
     """All tokens of ``parts``."""
     if len(parts) == 1:
         return parts[0]
-    out = Bits.__new__(Bits)
-    if sum(part.size if part.row is None else words * 32 for part in parts) * _SPARSE < words * 32 * 8:
-        out.words = np.concatenate([part.words for part in parts]) if parts else np.zeros(0, np.int32)
-        out.values = np.concatenate([part.values for part in parts]) if parts else np.zeros(0, np.uint32)
-        out.row = None
-        out.size = out.words.nbytes + out.values.nbytes
-        return out
-    row = np.zeros(words, dtype=np.uint32)
-    for part in parts:
-        part.add_to(row)
-    out.row = row
-    out.size = row.nbytes
-    return out
+    rows = [part.row for part in parts if part.row is not None]
+    few = [part.tokens for part in parts if part.row is None]
+    tokens = _NO_NODES if not few else few[0] if len(few) == 1 else np.concatenate(few)
+    if not rows:
+        return Bits(tokens, words)
+    row = rows[0].copy()
+    for other in rows[1:]:
+        np.bitwise_or(row, other, out=row)
+    return Bits(tokens, words, row)
 
 
 class Exits:
-    """Trie nodes at which threads left a base under the same conditions, after some rounds; compare by identity."""
+    """Trie nodes at which threads left a base under the same conditions, after some rounds; compare by identity.
 
-    __slots__ = ("_least", "_leaving", "_most", "nodes")
+    Where the rounds are counted, a thread that has room for one more is still inside the base, and so its part knows
+    the tokens that end there: only those after the last round are told here.
+    """
 
-    def __init__(self, leaving: Leaving, least: int, most: int) -> None:
-        self._leaving, self._least, self._most = leaving, least, most
-        self.nodes = self._cut(leaving.nodes, leaving.rounds)
+    __slots__ = ("_first", "_leaving", "_past", "_tokens", "nodes")
 
-    def _cut(self, items: Ints, rounds: Ints) -> Ints:
-        """Those of ``items``, sorted by their ``rounds``, that lie between the bounds."""
-        return items[np.searchsorted(rounds, self._least) : np.searchsorted(rounds, self._most, side="right")]
+    def __init__(self, leaving: Leaving, first: int, past: int, *, last: bool) -> None:
+        self._leaving, self._first, self._past = leaving, first, past
+        self._tokens = past - 1 if last else past
+        starts = leaving.starts
+        self.nodes = leaving.nodes[starts[first] : starts[past]]
 
     def tokens(self) -> Ints:
         """The tokens that end at the nodes."""
-        return self._cut(*self._leaving.tokens())
+        tokens, starts = self._leaving.tokens()
+        return tokens[starts[self._tokens] : starts[self._past]]
 
     def children(self, byte: int) -> Ints:
         """The nodes behind ``byte`` after these."""
-        return self._cut(*self._leaving.children(byte))
+        nodes, starts = self._leaving.children(byte)
+        return nodes[starts[self._first] : starts[self._past]]
 
 
 class Leaving:
-    """All nodes where threads leave under the same conditions, by rounds; nodes below them by byte, when asked for."""
+    """All nodes where threads leave under the same conditions, by rounds; nodes below them by byte, when asked for.
 
-    def __init__(self, nodes: Ints, rounds: Ints, trie: TokenTrie) -> None:
-        self.nodes, self.rounds, self._trie = nodes, rounds, trie
-        self._exits: dict[tuple[int, int], Exits] = {}
-        self._tokens: tuple[Ints, Ints] | None = None
-        self._children: dict[int, tuple[Ints, Ints]] = {}
+    starts: the nodes left after ``rounds[i]`` rounds are nodes[starts[i]:starts[i + 1]].
+    """
+
+    __slots__ = ("_children", "_exits", "_tokens", "nodes", "rounds", "starts", "trie")
+
+    def __init__(self, nodes: Ints, rounds: list[int], starts: list[int], trie: TokenTrie) -> None:
+        self.nodes, self.rounds, self.starts, self.trie = nodes, rounds, starts, trie
+        self._exits: dict[tuple[int, int, bool], Exits] = {}
+        self._children: dict[int, tuple[Ints, list[int]]] = {}
+        self._tokens: tuple[Ints, list[int]] | None = None
 
     def between(self, least: int, most: int) -> Exits | None:
         """The exits after ``least`` to ``most`` rounds; None where there are none."""
-        key = max(least, 0), min(most, int(self.rounds[-1]))
+        first, past = bisect_left(self.rounds, least), bisect_right(self.rounds, most)
+        if first >= past:
+            return None
+        key = first, past, self.rounds[past - 1] == most
         found = self._exits.get(key)
         if found is None:
-            found = self._exits[key] = Exits(self, *key)
-        return found if len(found.nodes) else None
+            found = self._exits[key] = Exits(self, first, past, last=key[2])
+        return found
 
-    def tokens(self) -> tuple[Ints, Ints]:
-        """The tokens at the nodes, and their rounds."""
+    def tokens(self) -> tuple[Ints, list[int]]:
+        """The tokens that end at the nodes, and where those of each count of rounds begin."""
         if self._tokens is None:
-            starts = self._trie.token_start[self.nodes]
-            counts = self._trie.token_start[self.nodes + 1] - starts
-            tokens = self._trie.tokens[np.repeat(starts, counts) + _inside(counts)]
-            self._tokens = tokens, np.repeat(self.rounds, counts)
+            starts = self.trie.token_start[self.nodes]
+            counts = self.trie.token_start[self.nodes + 1] - starts
+            ends = np.concatenate([[0], np.cumsum(counts)])
+            found = self.trie.tokens[np.repeat(starts, counts) + _inside(counts)]
+            self._tokens = found, ends[self.starts].tolist()
         return self._tokens
 
-    def children(self, byte: int) -> tuple[Ints, Ints]:
-        """The nodes that ``byte`` leads to, and the rounds before it."""
+    def children(self, byte: int) -> tuple[Ints, list[int]]:
+        """The nodes that ``byte`` leads to, and where those of each count of rounds begin."""
         found = self._children.get(byte)
         if found is None:
-            order = np.argsort(self.nodes, kind="stable")
-            nodes, rounds = self.nodes[order], self.rounds[order]
-            below = self._trie.behind(byte)
-            parents = self._trie.parent[below]
-            first = np.searchsorted(nodes, parents)
-            counts = np.searchsorted(nodes, parents, side="right") - first  # several where it is left in several ways
-            below = np.repeat(below, counts)
-            rounds = rounds[np.repeat(first, counts) + _inside(counts)]
-            order = np.argsort(rounds, kind="stable")
-            found = self._children[byte] = below[order], rounds[order]
+            below = self.trie.behind(byte)
+            parents = self.trie.parent[below]
+            if len(self.rounds) == 1:
+                marked = np.zeros(len(self.trie), dtype=bool)
+                marked[self.nodes] = True
+                nodes = below[marked[parents]]
+                found = nodes, [0, len(nodes)]
+            else:
+                found = self._by_rounds(below, parents)
+            self._children[byte] = found
         return found
+
+    def _by_rounds(self, below: Ints, parents: Ints) -> tuple[Ints, list[int]]:
+        number = np.repeat(np.arange(len(self.rounds), dtype=np.int32), np.diff(self.starts))
+        order = np.argsort(self.nodes, kind="stable")
+        nodes, number = self.nodes[order], number[order]
+        first = np.searchsorted(nodes, parents)
+        counts = np.searchsorted(nodes, parents, side="right") - first  # several where it is left in several ways
+        below = np.repeat(below, counts)
+        number = number[np.repeat(first, counts) + _inside(counts)]
+        order = np.argsort(number, kind="stable")
+        starts = np.searchsorted(number[order], np.arange(len(self.rounds) + 1, dtype=np.int32))
+        return below[order], starts.tolist()
 
 
 class Part:
@@ -165,30 +200,38 @@ class Part:
     leaving: conditions -> where threads leave under them.
     """
 
+    __slots__ = ("_needs", "_starts", "_tokens", "_upto", "_words", "leaving", "size")
+
     def __init__(self, tokens: Ints, needs: Ints, leaving: dict[int, Leaving], words: int) -> None:
         self.size = 2 * tokens.nbytes + sum(2 * way.nodes.nbytes for way in leaving.values())
         self._words = words
         self.leaving = leaving
-        self._upto: list[Bits | None] = [None]  # by the number of groups
+        self._upto: dict[int, Bits] = {}  # by the number of groups
         if len(needs) > 1:
             order = np.argsort(needs.astype(np.int16), kind="stable")  # needs are at most as large as the trie is deep
             tokens, needs = tokens[order], needs[order]
-            self._starts: list[int] = [0, *(np.flatnonzero(needs[1:] != needs[:-1]) + 1).tolist()]
+            self._starts: list[int] = [0, *(np.flatnonzero(needs[1:] != needs[:-1]) + 1).tolist(), len(tokens)]
+            self._needs: list[int] = needs[self._starts[:-1]].tolist()
         else:
-            self._starts = [0] if len(needs) else []
+            self._starts = [0, len(tokens)]
+            self._needs = needs.tolist()
         self._tokens = tokens
-        self._needs: list[int] = [int(needs[start]) for start in self._starts]
 
     def upto(self, room: int) -> Bits | None:
         """The tokens that need at most ``room`` rounds; None where there are none."""
         groups = bisect_right(self._needs, room)
-        starts = [*self._starts, len(self._tokens)]
-        while len(self._upto) <= groups:
-            at = len(self._upto) - 1
-            more = Bits(self._tokens[starts[at] : starts[at + 1]], self._words)
-            before = self._upto[at]
-            self._upto.append(more if before is None else union([before, more], self._words))
-        return self._upto[groups]
+        if not groups:
+            return None
+        found = self._upto.get(groups)
+        if found is None:
+            # What fewer rounds allow is allowed as well.
+            before = max((k for k in self._upto if k < groups), default=0)
+            tokens = self._tokens[self._starts[before] : self._starts[groups]]
+            row = self._upto[before].row if before else None
+            if before and row is None:
+                tokens = self._tokens[: self._starts[groups]]
+            found = self._upto[groups] = Bits(tokens, self._words, None if row is None else row.copy())
+        return found
 
 
 class PartMaker:
@@ -198,40 +241,60 @@ class PartMaker:
         self._automaton = automaton
         self._program = program
         self._trie = trie
+        self._walk = trie.walk()
         self._limits = limits
+        self._budget = min(limits.mask_steps, _STEPS)
         self._root: Ints = np.zeros(1, dtype=np.int32)
-        self._none = _NO_NODES
 
     def initial(self, state: int, loop: int) -> Part:
         """The part of ``state`` from the root; shared with all grammars whose state depends on the same code.
 
         loop: the LOOP that the base counts for, -1 where it is no counted loop.
         """
-        key = fingerprint(self._automaton, self._program, state, loop) if self._is_wide(state) else None
-        if key is None:
-            return self._part([self._walked(self._root, state)])
-        known = self._trie.shared.get(key)
+        if self._automaton.width(state) < _WIDE:
+            return self._part(self._walked(self._root, state))
+        shared = self._trie.shared
+        place = self._place(state, loop)
+        known = shared.get(place) if place else None
         if not isinstance(known, Part):
-            if len(self._trie.shared) >= _SHARED_PARTS:
-                self._trie.shared.clear()
-            known = self._trie.shared[key] = self._part([self._walked(self._root, state)])
+            key = fingerprint(self._automaton, self._program, state, loop)
+            known = shared.get(key) if key else None
+            if not isinstance(known, Part):
+                known = self._part(self._walked(self._root, state))
+            if len(shared) >= _SHARED_PARTS:
+                shared.clear()
+            shared.update({name: known for name in (place, key) if name})
         return known
 
-    def _is_wide(self, state: int) -> bool:
-        self._automaton.step(state, 0)
-        return self._automaton.byte[state] == -1 and len(self._bytes(state)) >= _WIDE
+    def _place(self, state: int, loop: int) -> tuple[object, ...] | None:
+        """Where ``state`` stands in a rule that many grammars share, the same for all of them; None elsewhere."""
+        automaton = self._automaton
+        threads = automaton.threads[state]
+        rule = self._program.closed_rule(threads[0] >> 40)
+        if rule is None:
+            return None
+        start, end, body = rule
+        out: list[object] = [_Same(body), loop - start if loop >= 0 else -1]
+        for thread in threads:
+            at, frame = thread >> 40, thread >> 16 & 0xFFFFFF
+            if thread & 0xFFFF or frame >= automaton.bases or not start <= at < end:
+                return None
+            out += (at - start, frame)
+        return tuple(out)
 
     def behind(self, exits: Exits, state: int) -> Part:
         """The part of ``state`` at the nodes of ``exits``: the tokens that end there or under it."""
         if len(exits.nodes) <= _FEW_NODES:
-            return self._part([self._walked(exits.nodes, state)])
+            return self._part(self._walked(exits.nodes, state))
         # Most of the nodes lead nowhere: those that do are looked up by the bytes that the state goes on with.
         automaton, need = self._automaton, self._automaton.need[state]
-        tokens = exits.tokens() if need != NEVER else self._none
-        nodes = exits.nodes if automaton.leaves[state] else self._none
-        found = [(tokens, np.full(min(len(tokens), 1), need, np.int32), nodes, np.full(len(nodes), state, np.int32))]
-        found += [self._walked(exits.children(byte), automaton.step(state, byte)) for byte in self._bytes(state)]
-        return self._part(found)
+        tokens = exits.tokens() if need != NEVER else _NO_NODES
+        nodes = exits.nodes if automaton.leaves[state] else _NO_NODES
+        found = [self._walked(exits.children(byte), automaton.step(state, byte)) for byte in self._bytes(state)]
+        if len(tokens) or len(nodes) or not found:
+            states = np.full(len(nodes), state, np.int32)
+            found.append((tokens, np.full(min(len(tokens), 1), need, np.int32), nodes, states))
+        return self._part(found[0] if len(found) == 1 else _joined(found))
 
     def _bytes(self, state: int) -> list[int]:
         """The bytes that ``state`` goes on with."""
@@ -244,48 +307,54 @@ class PartMaker:
 
     def _walked(self, nodes: Ints, state: int) -> Found:
         """What a walk from ``state`` at each of ``nodes`` finds: tokens, needs, nodes with exits, their states."""
-        walk = self._trie.walk()
-        budget = min(self._limits.mask_steps, _STEPS)
+        walk = self._walk
         found: list[Found] = []
         at = 0
-        walk.clear()
         while True:
-            at = walk.under(self._automaton, nodes, at, state, budget)
+            walk.clear()
+            at = walk.under(self._automaton, nodes, at, state, self._budget)
             if at < len(nodes) and not walk.full:
                 if COMPILED:
-                    raise LimitError("one mask takes too many steps", bound="mask_steps", limit=budget)
+                    raise LimitError("one mask takes too many steps", bound="mask_steps", limit=self._budget)
                 return self._by_levels(nodes, state)
             found.append(_taken(walk))
             if at == len(nodes):
                 return found[0] if len(found) == 1 else _joined(found)
-            walk.clear()
 
-    def _part(self, found: list[Found]) -> Part:
-        tokens, needs, nodes, states = found[0] if len(found) == 1 else _joined(found)
-        return Part(tokens, needs, self._leaving(nodes, states), self._trie.words)
+    def _part(self, found: Found) -> Part:
+        tokens, needs, nodes, states = found
+        return Part(tokens, needs, self._leaving(nodes, states) if len(nodes) else {}, self._trie.words)
 
     def _leaving(self, nodes: Ints, states: Ints) -> dict[int, Leaving]:
         """The exits of ``states``, each reached at its node, by conditions."""
-        if not len(nodes):
-            return {}
-        ways: dict[int, list[tuple[int, Ints]]] = {}
         exits = self._automaton.exits
-        if len(nodes) > 1:
-            order = np.argsort(states, kind="stable")
-            nodes, states = nodes[order], states[order]
-            starts = (np.flatnonzero(states[1:] != states[:-1]) + 1).tolist()
-        else:
-            starts = []
+        met = set(states.tolist()) if len(states) <= _FEW_NODES else np.flatnonzero(np.bincount(states)).tolist()
+        kinds = {exits[state] for state in met}
+        if len(kinds) == 1:
+            (ways,) = kinds
+            nodes = _ascending(nodes)
+            # Mostly there is one way, after no round or after one count of them.
+            if len({guard for _, guard in ways}) == len(ways):
+                return {guard: Leaving(nodes, [count], [0, len(nodes)], self._trie) for count, guard in ways}
+        order = np.argsort(states, kind="stable")
+        nodes, states = nodes[order], states[order]
+        starts = (np.flatnonzero(states[1:] != states[:-1]) + 1).tolist()
+        found: dict[int, dict[int, list[Ints]]] = {}
         for start, end in zip([0, *starts], [*starts, len(nodes)], strict=True):
-            for rounds, guard in exits[states[start]]:
-                ways.setdefault(guard, []).append((rounds, nodes[start:end]))
-        return {guard: self._way(groups) for guard, groups in ways.items()}
+            for count, guard in exits[states[start]]:
+                found.setdefault(guard, {}).setdefault(count, []).append(nodes[start:end])
+        return {guard: self._way(groups) for guard, groups in found.items()}
 
-    def _way(self, groups: list[tuple[int, Ints]]) -> Leaving:
-        groups.sort(key=lambda group: group[0])
-        nodes = [_ascending(group) for _, group in groups]
-        rounds = np.repeat(np.array([count for count, _ in groups], np.int32), [len(group) for group in nodes])
-        return Leaving(nodes[0] if len(nodes) == 1 else np.concatenate(nodes), rounds, self._trie)
+    def _way(self, groups: dict[int, list[Ints]]) -> Leaving:
+        rounds = sorted(groups)
+        nodes = [
+            _ascending(groups[count][0] if len(groups[count]) == 1 else np.concatenate(groups[count]))
+            for count in rounds
+        ]
+        starts = [0]
+        for group in nodes:
+            starts.append(starts[-1] + len(group))
+        return Leaving(nodes[0] if len(nodes) == 1 else np.concatenate(nodes), rounds, starts, self._trie)
 
     # -- uncompiled, wide states -----------------------------------------------------------------------------------
 
@@ -358,6 +427,21 @@ def _joined(found: list[Found]) -> Found:
     if len(told) == 1 and -1 not in told:
         return tokens, np.array([*told], dtype=np.int32), nodes, states
     return tokens, np.concatenate([np.resize(item[1], len(item[0])) for item in found]), nodes, states
+
+
+class _Same:
+    """A key that is equal for the very same object only, which it keeps alive."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, kept: object) -> None:
+        self._object = kept
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._object is other._object
+
+    def __hash__(self) -> int:
+        return id(self._object)
 
 
 def fingerprint(automaton: Automaton, program: Program, state: int, loop: int) -> object | None:

@@ -7,26 +7,27 @@ where threads leave the base, or its count may run out, the frames themselves ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from dragoman.constraint.parts import Bits
 from dragoman.grammar.lazy_automaton import DEAD, Automaton
 from dragoman.grammar.program import Op, Program
 
 _FRAME = 0xFFFFFF
+_PERM, _LOOP = int(Op.PERM), int(Op.LOOP)
 
 
 class Position:
-    """Compare by identity. threads: packed, with real frames; (state, base): the same, taken apart."""
+    """Compare by identity. (state, base): its threads are those of the local state, over the frame ``base``."""
 
-    __slots__ = ("absolute", "base", "generation", "mask", "next", "state", "threads")
+    __slots__ = ("absolute", "base", "generation", "mask", "next", "state")
 
-    def __init__(self, generation: object, state: int, base: int, threads: tuple[int, ...]) -> None:
+    def __init__(self, generation: object, state: int, base: int) -> None:
         self.generation = generation
         self.state = state
         self.base = base
-        self.threads = threads
         self.absolute = DEAD  # the state with real frames, made when it is asked for
-        self.mask: object | None = None
+        self.mask: Bits | None = None
         self.next: dict[int, Position | None] = {}
 
 
@@ -46,19 +47,28 @@ class Positions:
         """The position at an entry of the program."""
         return self.at([entry << 40 | self.automaton.root << 16])
 
-    def at(self, threads: Iterable[int]) -> Position | None:
+    def at(self, threads: Sequence[int]) -> Position | None:
         """The position of threads with real frames; None where none lives on."""
+        if len(threads) == 1:
+            thread = self.automaton.settled(threads[0])
+            return None if thread < 0 else self._of((thread,))
         settled = [after for after in map(self.automaton.settled, threads) if after >= 0]
         return self._of(self.automaton.joined(settled)) if settled else None
 
     def _of(self, threads: tuple[int, ...]) -> Position:
-        frames = {thread >> 16 & _FRAME for thread in threads}
-        base = self._base(frames)
-        local = [thread & ~(_FRAME << 16) | self._over(thread >> 16 & _FRAME, base) << 16 for thread in threads]
-        state = self.automaton.state(local)
+        base = threads[0] >> 16 & _FRAME
+        links = self.automaton.links[base]
+        if len(threads) == 1 and (not links or self._code[links[0][0]][0] != _PERM):
+            local = [threads[0] & ~(_FRAME << 16)]
+        else:
+            base = self._base({thread >> 16 & _FRAME for thread in threads})
+            local = [thread & ~(_FRAME << 16) | self._over(thread >> 16 & _FRAME, base) << 16 for thread in threads]
+        return self._known_at(self.automaton.state(local), base)
+
+    def _known_at(self, state: int, base: int) -> Position:
         known = self._known.get((state, base))
         if known is None:
-            known = self._known[state, base] = Position(self, state, base, threads)
+            known = self._known[state, base] = Position(self, state, base)
         return known
 
     def _base(self, frames: set[int]) -> int:
@@ -69,7 +79,7 @@ class Positions:
             if len(frames) == 1:
                 (frame,) = frames
                 above = links[frame]
-                if not above or self._code[above[0][0]][0] != Op.PERM:
+                if not above or self._code[above[0][0]][0] != _PERM:
                     return frame
             deepest = max(frames, key=depth.__getitem__)
             frames.remove(deepest)
@@ -98,8 +108,9 @@ class Positions:
         old = position.generation
         assert isinstance(old, Positions)
         links = old.automaton.links
+        threads = old.threads(position)
         done = {old.automaton.root: self.automaton.root}
-        for thread in position.threads:
+        for thread in threads:
             stack = [thread >> 16 & _FRAME]
             while stack:
                 top = stack[-1]
@@ -110,8 +121,13 @@ class Positions:
                         done[top] = self.automaton.frame(tuple((at, k, done[p]) for at, k, p in links[top]))
                     stack.pop()
         return self._of(
-            tuple(sorted(thread & ~(_FRAME << 16) | done[thread >> 16 & _FRAME] << 16 for thread in position.threads))
+            tuple(sorted(thread & ~(_FRAME << 16) | done[thread >> 16 & _FRAME] << 16 for thread in threads))
         )
+
+    def threads(self, position: Position) -> tuple[int, ...]:
+        """The threads of ``position``, one of these, with real frames."""
+        real = self._real(self.automaton.threads[position.state], position.base)
+        return self.automaton.joined([self.automaton.settled(thread) for thread in real])
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -121,11 +137,11 @@ class Positions:
         state, base = position.state, position.base
         at, end = 0, len(data)
         while True:
-            at = automaton.ahead(state, data, at, self.room(base))
+            at = automaton.ahead(state, data, at, self._rooms.get(base) or self.room(base))
             state = automaton.reached
             if state == DEAD:
                 return None
-            here = self.settled(state, base)
+            here = self._known.get((state, base)) or self.settled(state, base)
             if at == end or here is None:
                 return here
             there = self._after(here, data[at])
@@ -150,7 +166,7 @@ class Positions:
     def absolute(self, position: Position) -> int:
         """The state of the same threads with real frames."""
         if position.absolute == DEAD:
-            position.absolute = self.automaton.state(position.threads)
+            position.absolute = self.automaton.state(self.threads(position))
         return position.absolute
 
     def room(self, base: int) -> int:
@@ -159,7 +175,7 @@ class Positions:
         if found is None:
             links = self.automaton.links[base]
             most = 1
-            if links and self._code[links[0][0]][0] == Op.LOOP:
+            if links and self._code[links[0][0]][0] == _LOOP:
                 most = self._code[links[0][0]][1][1]
                 most = 1 << 29 if most is None else most - max(count for _, count, _ in links)
             found = self._rooms[base] = most
@@ -167,9 +183,8 @@ class Positions:
 
     def settled(self, state: int, base: int) -> Position | None:
         """The position of a local state over ``base``: threads that left the base go on behind it."""
-        known = self._known.get((state, base))
-        if known is not None:
-            return known
+        if self.automaton.stays(state):
+            return self._known_at(state, base)
         key = (state, base)
         if key not in self._settled:
             self._settled[key] = self.at(self._real(self.automaton.threads[state], base))
@@ -181,7 +196,7 @@ class Positions:
         out = []
         for thread in threads:
             frame = thread >> 16 & _FRAME
-            waits = frame < self.automaton.bases and self._code[thread >> 40][0] == Op.LOOP
+            waits = frame < self.automaton.bases and self._code[thread >> 40][0] == _LOOP
             real = self._put(frame, base, waits, done)
             if real != DEAD:
                 out.append(thread & ~(_FRAME << 16) | real << 16)
@@ -209,7 +224,7 @@ class Positions:
 
     def _counted(self, base: int, rounds: int, waits: bool) -> int:
         links = self.automaton.links[base]
-        if not links or self._code[links[0][0]][0] != Op.LOOP:
+        if not links or self._code[links[0][0]][0] != _LOOP:
             return base
         least, most = self._code[links[0][0]][1][:2]
         out: dict[tuple[int, int, int], None] = {}

@@ -102,7 +102,9 @@ class TokenTrie:
     def walk(self) -> Walk:
         """The walk's buffers, one set for each trie: the caller holds a lock of the trie's users."""
         if self._walk is None:
-            self._walk = Walk(self.byte, self.end, self.token_start, self.tokens, self.depth)
+            first, count, nodes = self.children()
+            starts = np.append(first, first[-1] + count[-1]).astype(np.int32)
+            self._walk = Walk(self.byte, self.end, self.token_start, self.tokens, starts, nodes, self.depth)
         return self._walk
 
     def behind(self, byte: int) -> Ints:

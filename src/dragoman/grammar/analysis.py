@@ -11,6 +11,10 @@ from collections.abc import Iterator, Mapping
 from dragoman.errors import GrammarError
 from dragoman.grammar import nodes as n
 
+# What has nothing below it that takes part in its language.
+_LEAVES = frozenset({n.Literal, n.Class, n.AnyChar, n.Ref, n.Until, n.Control, n.Commit})
+_LISTS = frozenset({n.Sequence, n.Choice})
+
 
 def children(node: n.Node) -> tuple[n.Node, ...]:
     """The nodes directly inside ``node`` that take part in its language."""
@@ -26,13 +30,19 @@ def children(node: n.Node) -> tuple[n.Node, ...]:
     return ()
 
 
-def walk(node: n.Node) -> Iterator[n.Node]:
+def walk(node: n.Node) -> list[n.Node]:
     """``node`` and all nodes below it, parents first; rules are not followed."""
+    found: list[n.Node] = []
     stack = [node]
     while stack:
         top = stack.pop()
-        yield top
-        stack.extend(reversed(children(top)))
+        found.append(top)
+        kind = type(top)
+        if kind in _LISTS:
+            stack.extend(reversed(top.items))  # type: ignore[union-attr]
+        elif kind not in _LEAVES:
+            stack.extend(reversed(children(top)))
+    return found
 
 
 def nullable(node: n.Node, rules: Mapping[str, bool]) -> bool:
@@ -60,13 +70,26 @@ def nullable(node: n.Node, rules: Mapping[str, bool]) -> bool:
 
 def nullable_rules(grammar: n.Grammar) -> dict[str, bool]:
     """rule -> may it match the empty string. Least fixpoint, linear in the size of the grammar."""
+    return _nullable_rules(grammar, {name: walk(body) for name, body in grammar.rules.items()})
+
+
+def _nullable_rules(grammar: n.Grammar, inside: Mapping[str, list[n.Node]]) -> dict[str, bool]:
+    """The same, given the nodes of each rule."""
     known = dict.fromkeys(grammar.rules, False)
+    # What a rule refers to mostly stands behind it. A rule that becomes nullable may make its users so.
+    found = False
+    for name, body in reversed(list(grammar.rules.items())):
+        known[name] = nullable(body, known)
+        found = found or known[name]
+    if not found:
+        return known
     users: dict[str, list[str]] = {}
-    for name, body in grammar.rules.items():
-        for node in walk(body):
-            if isinstance(node, n.Ref):
-                users.setdefault(node.name, []).append(name)
-    waiting = list(grammar.rules)
+    for name, nodes in inside.items():
+        if not known[name]:
+            for node in nodes:
+                if type(node) is n.Ref:
+                    users.setdefault(node.name, []).append(name)
+    waiting = [name for name in grammar.rules if not known[name]]
     while waiting:
         name = waiting.pop()
         if not known[name] and nullable(grammar.rules[name], known):
@@ -81,12 +104,15 @@ def _leftmost(node: n.Node, known: Mapping[str, bool]) -> set[str]:
     stack = [node]
     while stack:
         top = stack.pop()
+        kind = type(top)
+        if kind is n.Literal or kind is n.Class:
+            continue
         if isinstance(top, n.Ref):
             out.add(top.name)
         elif isinstance(top, n.Sequence):
             for item in top.items:
                 stack.append(item)
-                if not nullable(item, known):
+                if (type(item) is n.Literal and item.data) or not nullable(item, known):
                     break
         elif not isinstance(top, n.Peek | n.Negate | n.UntilConfirmed):
             stack.extend(children(top))
@@ -99,17 +125,23 @@ def check(grammar: n.Grammar) -> dict[str, bool]:
     Raises: GrammarError for an unknown rule, left recursion (also behind nullable prefixes), a nullable repeat body or
     permutation item, an empty delimiter or closer.
     """
-    known = nullable_rules(grammar)
+    inside = {name: walk(body) for name, body in grammar.rules.items()}
+    known = _nullable_rules(grammar, inside)
     if grammar.start not in grammar.rules:
         raise GrammarError(f"the start rule {grammar.start!r} is not defined")
     for label, point in grammar.recovery.items():
         if point.rule not in grammar.rules:
             raise GrammarError(f"recovery point {label!r} names the unknown rule {point.rule!r}")
-    for name, body in grammar.rules.items():
-        for node in walk(body):
-            _check_node(name, node, grammar, known)
+    for name, nodes in inside.items():
+        for node in nodes:
+            if type(node) not in _SAFE:
+                _check_node(name, node, grammar, known)
     _check_left_recursion(grammar, known)
     return known
+
+
+# Nothing can be wrong with these but what is in them.
+_SAFE = frozenset({n.Literal, n.Class, n.AnyChar, n.Sequence, n.Choice, n.Control, n.Commit})
 
 
 def _check_node(rule: str, node: n.Node, grammar: n.Grammar, known: Mapping[str, bool]) -> None:

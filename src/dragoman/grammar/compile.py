@@ -7,7 +7,8 @@ fill it in. Rules are compiled one by one and linked at the end. Nothing here ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NoReturn
 
 from dragoman.errors import GrammarError, LimitError
 from dragoman.grammar import analysis
@@ -20,6 +21,7 @@ from dragoman.limits import DEFAULT, Limits
 _UNROLL = 24
 
 Code = tuple[int, Any, int]
+_BYTES = int(Op.BYTES)
 
 
 def compile_reader(
@@ -62,14 +64,21 @@ class _Compiler:
         self.rule = grammar.start
         self.inlining: list[str] = []
         self.in_guard = False
+        self.closed = True  # nothing outside the rule was asked for so far
 
     def program(self, *, ordered: bool) -> Program:
         self.ordered = ordered
         back = self.add(Op.RETURN, None, -1)
         rule_entry: dict[str, int] = {}
-        for name, node in self.grammar.rules.items():
+        closed: list[tuple[int, int, n.Node]] = []
+        # The start rule last: what it calls then stands before it, as inside a rule.
+        for name, node in reversed(list(self.grammar.rules.items())):
             self.rule = name
+            self.closed = True
+            start = len(self.code)
             rule_entry[name] = self.emit(node, back)
+            if self.closed:
+                closed.append((start, len(self.code), node))
         accept = self.add(Op.ACCEPT, None, -1)
         entries: dict[str, int] = {}
         for name in (self.grammar.start, *(point.rule for point in self.grammar.recovery.values())):
@@ -87,17 +96,21 @@ class _Compiler:
             live=_live(self.code),
             ordered=ordered,
             rule_at={at: name for name, at in rule_entry.items()},
+            closed=tuple(closed),
         )
 
     def add(self, op: Op, argument: Any, following: int) -> int:
         if len(self.code) >= self.limits.program_instructions:
-            raise LimitError(
-                f"the grammar is too large (in rule {self.rule!r})",
-                bound="program_instructions",
-                limit=self.limits.program_instructions,
-            )
+            self.too_large()
         self.code.append((int(op), argument, following))
         return len(self.code) - 1
+
+    def too_large(self) -> NoReturn:
+        raise LimitError(
+            f"the grammar is too large (in rule {self.rule!r})",
+            bound="program_instructions",
+            limit=self.limits.program_instructions,
+        )
 
     def emit(self, node: n.Node, following: int) -> int:
         """Code for ``node`` that goes on at ``following``; its entry."""
@@ -109,19 +122,22 @@ class _Compiler:
         return entry
 
     def literal(self, node: n.Literal, following: int) -> int:
-        for byte in reversed(node.data):
-            following = self.add(Op.BYTES, 1 << byte, following)
-        return following
+        return self.chain([1 << byte for byte in reversed(node.data)], following)
 
     def char_class(self, node: n.Class, following: int) -> int:
-        return self.alternatives([self.byte_ranges(s, following) for s in byte_sequences(node.ranges)])
+        return self.alternatives([self.chain(sets, following) for sets in _byte_sets(node.ranges)])
 
     def any_char(self, node: n.AnyChar, following: int) -> int:
-        return self.alternatives([self.byte_ranges(s, following) for s in byte_sequences(ANY)])
+        return self.alternatives([self.chain(sets, following) for sets in _byte_sets(ANY)])
 
-    def byte_ranges(self, ranges: tuple[tuple[int, int], ...], following: int) -> int:
-        for low, high in reversed(ranges):
-            following = self.add(Op.BYTES, (1 << (high + 1)) - (1 << low), following)
+    def chain(self, sets: Iterable[int], following: int) -> int:
+        """One byte of each of ``sets``, the last first."""
+        code = self.code
+        for bits in sets:
+            code.append((_BYTES, bits, following))
+            following = len(code) - 1
+        if len(code) > self.limits.program_instructions:
+            self.too_large()
         return following
 
     def alternatives(self, targets: list[int]) -> int:
@@ -217,6 +233,7 @@ class _Compiler:
         return self.add(Op.COMMIT, node.label, following) if self.ordered and not self.in_guard else following
 
     def ref(self, node: n.Ref, following: int) -> int:
+        self.closed = False
         if self.in_guard:
             return self.inlined(node, following)
         tail = self.code[following][0] == Op.RETURN
@@ -233,6 +250,7 @@ class _Compiler:
         return entry
 
     def control(self, node: n.Control, following: int) -> int:
+        self.closed = False
         token = None if self.controls is None else self.controls.get(node.text)
         if self.controls is None:
             return self.literal(n.Literal(node.text.encode()), following)
@@ -242,6 +260,7 @@ class _Compiler:
 
     def guard(self, item: n.Node) -> int:
         """The entry of a look-ahead's own code, which ends in MATCH. Regular and bounded, or GrammarError."""
+        self.closed = False
         key = (item, self.ordered)
         if key not in self.guards:
             self._check_bounded(item)
@@ -291,21 +310,42 @@ def _weight(node: n.Node) -> int:
     return sum(len(part.data) if isinstance(part, n.Literal) else 1 for part in analysis.walk(node))
 
 
+@lru_cache(maxsize=512)
+def _byte_sets(ranges: tuple[tuple[int, int], ...]) -> list[list[int]]:
+    """The ways to write one of these characters, each a list of byte sets (256 bits), the last byte first."""
+    return [[(1 << (high + 1)) - (1 << low) for low, high in reversed(sequence)] for sequence in byte_sequences(ranges)]
+
+
 def _live(code: list[Code]) -> bytes:
     """1 where a parse can still be completed: least fixpoint, look-aheads not considered (they only forbid)."""
     live = bytearray(len(code))
-    users: list[list[int]] = [[] for _ in code]
-    for at, instruction in enumerate(code):
-        for below in _depends_on(instruction, code):
-            users[below].append(at)
-    # Code is emitted back to front, so most of what an instruction depends on comes before it: taken from the end.
-    waiting = list(range(len(code) - 1, -1, -1))
-    while waiting:
-        at = waiting.pop()
-        if not live[at] and _is_live(*code[at], code, live):
+    # Code is emitted back to front, so most of what an instruction depends on comes before it: two looks at each
+    # settle all but what loops and calls leave open.
+    waiting: list[int] = []
+    for at, (op, argument, following) in enumerate(code):
+        if (argument and live[following]) if op == _BYTES else _is_live(op, argument, following, code, live):
             live[at] = 1
-            waiting += users[at]
+        else:
+            waiting.append(at)
+    waiting = [at for at in waiting if not _enlivened(at, code, live)]
+    users: dict[int, list[int]] = {}
+    for at in waiting:
+        for below in _depends_on(code[at], code):
+            users.setdefault(below, []).append(at)
+    work = waiting
+    while work:
+        at = work.pop()
+        if not live[at] and _enlivened(at, code, live):
+            work += users.get(at, ())
     return bytes(live)
+
+
+def _enlivened(at: int, code: list[Code], live: bytearray) -> bool:
+    op, argument, following = code[at]
+    if (argument and live[following]) if op == _BYTES else _is_live(op, argument, following, code, live):
+        live[at] = 1
+        return True
+    return False
 
 
 def _depends_on(instruction: Code, code: list[Code]) -> Iterable[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal as OneOf
 from typing import TypeAlias
 
@@ -90,7 +91,12 @@ def json_rules(
     ``style`` says more than ``whitespace`` and wins over it; with its ``items_max`` there are the rules of further
     levels, see :func:`json_name`. No rule takes white space before or after itself.
     """
-    style = style or JsonStyle(whitespace=whitespace)
+    return dict(_json_rules(prefix, style or JsonStyle(whitespace=whitespace)))
+
+
+# Nodes are immutable, and every schema of a style asks for the same ones.
+@lru_cache(maxsize=64)
+def _json_rules(prefix: str, style: JsonStyle) -> dict[str, Node]:
     layout = json_layout(style.whitespace, prefix)
     rules: dict[str, Node] = {}
     last = last_level(style.items_max)
@@ -135,6 +141,7 @@ def json_whitespace(whitespace: Whitespace) -> Node:
     return opt(lit(" ")) if whitespace == "bounded" else EMPTY
 
 
+@lru_cache(maxsize=64)
 def json_layout(whitespace: Whitespace, prefix: str) -> Layout:
     """Where white space may stand; ``free`` refers to the rule ``{prefix}.ws``."""
     if whitespace == "free":
@@ -145,6 +152,7 @@ def json_layout(whitespace: Whitespace, prefix: str) -> Layout:
     return Layout(EMPTY, EMPTY, EMPTY)
 
 
+@lru_cache(maxsize=256)
 def json_string(style: JsonStyle, *, minimum: int = 0, maximum: int | None = None) -> Node:
     """A string of ``minimum`` to ``maximum`` characters (the style's cap where None), quotes included."""
     if maximum is None and style.string_max is not None:
@@ -171,6 +179,7 @@ def json_char(style: JsonStyle, *, without: Iterable[str] = ()) -> Node:
     return alt(plain, seq(lit("\\"), alt(chars("".join(short)), _unicode_escape(style.escapes))))
 
 
+@lru_cache(maxsize=256)
 def json_class(ranges: Ranges, style: JsonStyle) -> Node:
     """One character of ``ranges`` (ascending, disjoint) in its canonical spelling, except what the style bans."""
     left_out = {text for text in map(_decoded, style.banned) if len(text) == 1}
@@ -209,6 +218,7 @@ def _unicode_escape(escapes: Escapes) -> Node:
     return seq(lit("u"), alt(single, pair))
 
 
+@lru_cache(maxsize=64)
 def json_number(style: JsonStyle) -> Node:
     """A number; its digits are bounded where the style says so, its exponent then has at most two."""
     bounded = style.integer_digits is not None

@@ -34,6 +34,7 @@ cdef class Automaton:
     cdef public int[::1] need
     cdef public int[::1] most
     cdef public signed char[::1] leaves
+    cdef public short[::1] wide
     cdef public int[::1] rows
     cdef public int row_count
     cdef public int reached
@@ -55,15 +56,20 @@ cdef class Automaton:
     @cython.locals(number=int, least=int, most=int, thread=cython.longlong, frame=int, need=int, at=int, op=int,
                    waiting=list, symbols=list, exits=set, stack=list, seen=set)
     cdef int made(self, tuple key) except -2
+    @cython.locals(number=int)
+    cdef note(self, tuple key, int least, int most, list waiting, tuple exits, tuple symbols, bint accepts)
     cpdef grow(self)
     @cython.locals(only=int)
     cpdef int step(self, int state, int byte) except -2
+    cpdef int width(self, int state) except -2
+    @cython.locals(thread=cython.longlong)
+    cpdef bint stays(self, int state) except -1
     @cython.locals(end=int, after=int)
     cpdef int ahead(self, int state, bytes data, int at, int room) except -2
     @cython.locals(thread=cython.longlong, at=int, guard=int, after=cython.longlong, out=list)
     cpdef int step_symbol(self, int state, int symbol) except -2
     @cython.locals(thread=cython.longlong, at=int, frame=int, guard=int, after=cython.longlong, row=int, target=int,
-                   byte=int, waiting=list, single=dict, classes=list)
+                   byte=int, waiting=list, single=dict, classes=list, on=object)
     cpdef expand(self, int state)
     @cython.locals(i=int)
     cdef sort_in(self, object bits, long long after, dict single, list classes)

@@ -24,6 +24,7 @@ NEVER = 1 << 30  # a need that no base can meet: the state lives on through its 
 _NEW = -2  # no step of the state is known yet
 _DEAD, _NEVER = DEAD, NEVER  # the same as C numbers
 _ALL = (1 << 256) - 1
+_NOTHING: tuple[Any, ...] = ()
 
 # Numbers of program.Op, where the loops of this file need them as constants.
 _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN = 0, 1, 2, 3, 4, 5
@@ -39,7 +40,7 @@ class Automaton:
 
     def __init__(self, code: tuple[tuple[int, Any, int], ...], live: bytes, guards: Guards, bases: int, limits: Limits):
         self.args = [argument for _, argument, _ in code]
-        self.op = array("b", [op for op, _, _ in code])
+        self.op = array("b", bytes([op for op, _, _ in code]))
         self.then = array("i", [following for _, _, following in code])
         self.live = array("B", live)
         self.guards = guards
@@ -58,12 +59,13 @@ class Automaton:
         self.accepts: list[bool] = []
         self.waiting: list[Any] = []  # consuming threads of states that were never stepped
         self.size = 0
-        self.byte = array("i", [0] * 64)  # the only byte that leads on, -1: several, _NEW: not known yet
-        self.after = array("i", [0] * 64)  # the state behind it, or the number of the row
-        self.need = array("i", [0] * 64)
-        self.most = array("i", [0] * 64)  # the largest need of one of its threads
-        self.leaves = array("b", [0] * 64)
-        self.rows = array("i", [0] * 16 * 256)
+        self.byte = array("i", bytes(4 * 256))  # the only byte that leads on, -1: several, _NEW: not known yet
+        self.after = array("i", bytes(4 * 256))  # the state behind it, or the number of the row
+        self.need = array("i", bytes(4 * 256))
+        self.most = array("i", bytes(4 * 256))  # the largest need of one of its threads
+        self.leaves = array("b", bytes(256))
+        self.wide = array("h", bytes(2 * 256))  # how many bytes lead on, once that is known
+        self.rows = array("i", bytes(4 * 32 * 256))
         self.row_count = 0
         self.reached = _DEAD
         self.guard_rows: dict[int, Any] = {}
@@ -265,6 +267,12 @@ class Automaton:
         number = self.size
         if number >= len(self.byte):
             self.grow()
+        thread = key[0]
+        if len(key) == 1 and self.op[thread >> 40] == _BYTES:  # most states are a place in a key
+            frame = thread >> 16 & 0xFFFFFF
+            least = most = self.rounds[frame] + 1
+            self.note(key, least, most, list(key), _NOTHING, _NOTHING, False)
+            return number
         least, most = _NEVER, 0
         for thread in key:
             frame = thread >> 16 & 0xFFFFFF
@@ -298,28 +306,33 @@ class Automaton:
                 if frame < self.bases and op in (_RETURN, _LOOP):
                     exits.add((frame, thread & 0xFFFF))
                 stack += self.ways(at, frame, thread & 0xFFFF)
+        self.note(key, least, most, waiting, tuple(sorted(exits)), tuple(symbols), accepts)
+        return number
+
+    def note(self, key: Any, least: int, most: int, waiting: Any, exits: Any, symbols: Any, accepts: bool) -> None:
+        number = self.size
         self.size = number + 1
         self.numbers[key] = number
         self.threads.append(key)
-        self.exits.append(tuple(sorted(exits)))
-        self.symbols.append(tuple(symbols))
+        self.exits.append(exits)
+        self.symbols.append(symbols)
         self.accepts.append(accepts)
         self.waiting.append(waiting)
         self.byte[number] = _NEW
         self.need[number] = least
         self.most[number] = most
         self.leaves[number] = 1 if exits else 0
-        return number
 
     def grow(self) -> None:
         size = len(self.byte)
         if size >= self.limits.mask_states:
             raise LimitError("too many states of masks", bound="mask_states", limit=self.limits.mask_states)
-        self.byte = array("i", list(self.byte) + [0] * size)
-        self.after = array("i", list(self.after) + [0] * size)
-        self.need = array("i", list(self.need) + [0] * size)
-        self.most = array("i", list(self.most) + [0] * size)
-        self.leaves = array("b", list(self.leaves) + [0] * size)
+        self.byte = longer("i", self.byte, 4 * size)
+        self.after = longer("i", self.after, 4 * size)
+        self.need = longer("i", self.need, 4 * size)
+        self.most = longer("i", self.most, 4 * size)
+        self.leaves = longer("b", self.leaves, size)
+        self.wide = longer("h", self.wide, 2 * size)
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -332,6 +345,25 @@ class Automaton:
         if only >= 0:
             return self.after[state] if only == byte else _DEAD
         return self.rows[self.after[state] * 256 + byte]
+
+    def width(self, state: int) -> int:
+        """How many bytes lead on from ``state``."""
+        if self.byte[state] == _NEW:
+            self.expand(state)
+        return self.wide[state]
+
+    def stays(self, state: int) -> bool:
+        """True: nothing is at the base's edge or in a further round, and some thread is in the base itself.
+
+        Put over any base and taken apart again, the state is what it was.
+        """
+        if self.leaves[state] or self.most[state] > 1:
+            return False
+        # Not any(): compiled, this is a loop, and that an object.
+        for thread in self.threads[state]:  # noqa: SIM110
+            if thread >> 16 & 0xFFFFFF == 0:
+                return True
+        return False
 
     def ahead(self, state: int, data: bytes, at: int, room: int) -> int:
         """Step through ``data[at:]`` while nothing can leave the base and its count allows ``room`` rounds.
@@ -374,6 +406,7 @@ class Automaton:
                 after = self.settled(_packed(self.then[at], thread >> 16 & 0xFFFFFF, 0))
                 self.after[state] = _DEAD if after < 0 else self.state((after,))
                 self.byte[state] = bits.bit_length() - 1
+                self.wide[state] = 0 if after < 0 else 1
                 self.waiting[state] = None
                 return
         single: dict[int, list[int]] = {}
@@ -391,14 +424,18 @@ class Automaton:
                 if common:
                     self.sort_in(common, self.settled(_packed(self.then[at], frame, behind)), single, classes)
         row = self.new_row()
+        on = 0
         for bits, threads in classes:
             target = self.state(threads) if threads else _DEAD
             if target != _DEAD:
                 self.put(row, bits, target)
+                on |= bits
         for byte, added in single.items():
             for bits, threads in classes:
                 if bits >> byte & 1:
                     self.rows[row * 256 + byte] = self.state(threads + added)
+                    on |= 1 << byte
+        self.wide[state] = on.bit_count()
         self.after[state] = row
         self.byte[state] = -1
         self.waiting[state] = None
@@ -426,9 +463,7 @@ class Automaton:
         if row * 256 >= len(self.rows):
             if row >= self.limits.mask_rows:
                 raise LimitError("too many rows of masks", bound="mask_rows", limit=self.limits.mask_rows)
-            grown = array("i", bytes(len(self.rows) * 8))
-            grown[: len(self.rows)] = array("i", self.rows)
-            self.rows = grown
+            self.rows = longer("i", self.rows, 4 * len(self.rows))
         self.row_count = row + 1
         self.put(row, _ALL, _DEAD)
         return row
@@ -458,6 +493,14 @@ class Automaton:
                     found[behind] = found.get(behind, 0) | part
             known = self.guard_rows[guard] = [(bits, behind) for behind, bits in found.items()]
         return known
+
+
+def longer(kind: str, values: Any, more: int) -> Any:
+    """The array ``values`` with so many bytes of zeros behind it."""
+    out = array(kind)
+    out.frombytes(memoryview(values).cast("B"))
+    out.frombytes(bytes(more))
+    return out
 
 
 _ENTERS = {_SCAN: 0, _REFUSE: 2, _REQUIRE: 3, _REQUIRE_OR_END: 4}

@@ -29,12 +29,13 @@ Every instruction is a tuple ``(op, argument, next)``; ``next`` is the index of 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from dragoman.grammar.nodes import Recovery
+from dragoman.grammar.nodes import Node, Recovery
 
 # The tag of the brackets around an atomic region: they steer delivery and are no events.
 ATOMIC = "@atomic"
@@ -72,6 +73,7 @@ class Program:
     code: the instructions. entries: rule -> index where a run of that rule starts (start rule and recovery rules).
     symbols: control token id -> symbol (>= 256). live[pc] is 1 where the parse can still be completed from pc.
     ordered: reader (priorities, events) or writer (threads are a set).
+    closed: (start, end, node), ascending: code[start:end] is the whole of a rule that needs nothing but itself.
     """
 
     code: tuple[tuple[int, Any, int], ...]
@@ -82,7 +84,13 @@ class Program:
     live: bytes
     ordered: bool
     rule_at: Mapping[int, str] = field(default_factory=dict)  # first instruction of each rule -> its name
+    closed: tuple[tuple[int, int, Node], ...] = ()
     memo: object | None = None
 
     def __len__(self) -> int:
         return len(self.code)
+
+    def closed_rule(self, at: int) -> tuple[int, int, Node] | None:
+        """The entry of ``closed`` that ``at`` lies in."""
+        number = bisect_right(self.closed, at, key=lambda rule: rule[0]) - 1
+        return self.closed[number] if number >= 0 and at < self.closed[number][1] else None

@@ -2,7 +2,11 @@ cimport cython
 
 from dragoman.grammar.lazy_automaton cimport Automaton
 
-cdef int _NEW, _NEVER
+cdef int _DEAD, _NEVER, _WIDE
+cdef unsigned int _ONE
+
+@cython.locals(i=int)
+cpdef scatter(unsigned int[::1] row, int[::1] tokens)
 
 
 @cython.final
@@ -15,9 +19,16 @@ cdef class Walk:
     cdef public int[::1] needs
     cdef public int[::1] nodes
     cdef public int[::1] states
-    cdef public int[::1] ends_stack
+    cdef public int[::1] child_start
+    cdef public int[::1] child
+    cdef public unsigned char[::1] child_byte
+    cdef public int[::1] at_stack
+    cdef public int[::1] end_stack
     cdef public int[::1] state_stack
+    cdef public signed char[::1] narrow_stack
     cdef public list arrays
+    cdef public int top
+    cdef public int node
     cdef public int token_count
     cdef public int node_count
     cdef public int steps
@@ -30,8 +41,14 @@ cdef class Walk:
     cpdef int under(self, Automaton automaton, int[::1] nodes, int first, int state, int budget) except -1
     @cython.locals(need=int, i=int)
     cdef mark(self, Automaton automaton, int node, int state)
-    @cython.locals(i=int, j=int, limit=int, top=int, steps=int, byte=int, only=int, after=int, need=int,
-                   edges="unsigned char[::1]", ends="int[::1]", starts="int[::1]", end_of="int[::1]",
-                   state_of="int[::1]", only_of="int[::1]", after_of="int[::1]", need_of="int[::1]",
-                   leaves_of="signed char[::1]", rows="int[::1]")
     cdef bint below(self, Automaton automaton, int node, int state, int budget) except -1
+    @cython.locals(top=int)
+    cdef enter(self, Automaton automaton, int node, int state)
+    @cython.locals(top=int, state=int, only=int, after=int)
+    cdef int following(self, Automaton automaton) noexcept
+    @cython.locals(at=int, last=int)
+    cdef int child_at(self, int only, int after) noexcept
+    @cython.locals(at=int, last=int, first=int, after=int, row="Py_ssize_t")
+    cdef int among(self, Automaton automaton, int state) noexcept
+    @cython.locals(at=int, last=int, after=int)
+    cdef int within(self, Automaton automaton, Py_ssize_t row) noexcept

@@ -13,8 +13,16 @@ from dragoman.grammar.lazy_automaton import NEVER, Automaton
 # True: a C compiler was found at installation.
 COMPILED = not __file__.endswith((".py", ".pyc"))
 
-_NEW = -2
+_DEAD = -1
 _NEVER = NEVER
+_WIDE = 32  # bytes
+_ONE = 1
+
+
+def scatter(row: Any, tokens: Any) -> None:
+    """Set bit token % 32 of word token // 32 of ``row``, uint32[words], for each of ``tokens``, int32[*]."""
+    for i in range(len(tokens)):
+        row[tokens[i] >> 5] |= _ONE << (tokens[i] & 31)
 
 
 class Walk:
@@ -25,17 +33,26 @@ class Walk:
     tokens, needs: what may be written and the rounds that it needs; nodes, states: where the state behind has exits.
     """
 
-    def __init__(self, byte: Any, end: Any, token_start: Any, token_ids: Any, depth: int) -> None:
+    def __init__(
+        self, byte: Any, end: Any, token_start: Any, token_ids: Any, child_start: Any, child: Any, depth: int
+    ) -> None:
         self.byte = array("B", byte.tobytes())
         self.end = array("i", end.tobytes())
+        self.child_start = array("i", child_start.tobytes())
+        self.child = array("i", child.tobytes())
+        self.child_byte = array("B", byte[child].tobytes())
         self.token_start = array("i", token_start.tobytes())
         self.token_ids = array("i", token_ids.tobytes())
         buffers = [array("i", bytes(4 * (len(token_ids) + 1))) for _ in range(2)]
         buffers += [array("i", bytes(4 * len(byte))) for _ in range(2)]
         self.tokens, self.needs, self.nodes, self.states = buffers
         self.arrays = [np.frombuffer(buffer, dtype=np.int32) for buffer in buffers]
-        self.ends_stack = array("i", bytes(4 * (depth + 2)))
+        self.at_stack = array("i", bytes(4 * (depth + 2)))
+        self.end_stack = array("i", bytes(4 * (depth + 2)))
         self.state_stack = array("i", bytes(4 * (depth + 2)))
+        self.narrow_stack = array("b", bytes(depth + 2))
+        self.top = -1
+        self.node = 0
         self.token_count = 0
         self.node_count = 0
         self.steps = 0
@@ -86,65 +103,98 @@ class Walk:
                 return at
         return count
 
+    # Arrays are read in place here: compiled, a local name for one costs more than a step.
+
     def below(self, automaton: Automaton, node: int, state: int, budget: int) -> bool:
         """Walk what is under ``node`` from ``state``. False: the budget of steps is used up."""
-        edges, ends, starts = self.byte, self.end, self.token_start
-        end_of, state_of = self.ends_stack, self.state_stack
-        only_of, after_of, need_of, leaves_of = automaton.byte, automaton.after, automaton.need, automaton.leaves
-        rows = automaton.rows
-        i = node + 1
-        limit = ends[node]
-        top = 0
-        end_of[0] = limit
-        state_of[0] = state
-        steps = self.steps
-        while i < limit:
-            while i >= end_of[top]:
-                top -= 1
-            state = state_of[top]
-            steps += 1
-            if steps > budget:
+        self.top = -1
+        self.enter(automaton, node, state)
+        while True:
+            state = self.following(automaton)
+            if self.steps > budget:
                 return False
-            byte = edges[i]
-            only = only_of[state]
-            if only == _NEW:
-                automaton.expand(state)
-                # The tables may have grown.
-                only_of, after_of, need_of, leaves_of = (
-                    automaton.byte,
-                    automaton.after,
-                    automaton.need,
-                    automaton.leaves,
-                )
-                rows = automaton.rows
-                only = only_of[state]
-            if only >= 0:
-                if byte != only:
-                    # Children stand in the order of their bytes.
-                    i = ends[i] if byte < only else end_of[top]
-                    continue
-                after = after_of[state]
+            if state < 0:
+                return True
+            node = self.node
+            self.mark(automaton, node, state)
+            if self.end[node] > node + 1:
+                self.enter(automaton, node, state)
+
+    def enter(self, automaton: Automaton, node: int, state: int) -> None:
+        """Go on with what is under ``node``, from ``state``.
+
+        Where a state goes on with many bytes the nodes are taken as they lie in memory; where with few, the list of the
+        node's children is looked through instead, and the subtrees that lead nowhere are not touched.
+        """
+        self.top += 1
+        top = self.top
+        self.state_stack[top] = state
+        if automaton.width(state) < _WIDE:
+            self.narrow_stack[top] = 1
+            self.at_stack[top] = self.child_start[node]
+            self.end_stack[top] = self.child_start[node + 1]
+        else:
+            self.narrow_stack[top] = 0
+            self.at_stack[top] = node + 1
+            self.end_stack[top] = self.end[node]
+
+    def following(self, automaton: Automaton) -> int:
+        """The state at the next node that some thread lives to see, which is ``node`` then; _DEAD: there is none."""
+        while self.top >= 0:
+            top = self.top
+            state = self.state_stack[top]
+            if self.narrow_stack[top]:
+                only = automaton.byte[state]
+                after = self.among(automaton, state) if only < 0 else self.child_at(only, automaton.after[state])
             else:
-                after = rows[after_of[state] * 256 + byte]
-            if after < 0:
-                i = ends[i]
-                continue
-            need = need_of[after]
-            if need != _NEVER:
-                self.low = min(self.low, need)
-                self.high = max(self.high, need)
-                for j in range(starts[i], starts[i + 1]):
-                    self.tokens[self.token_count] = self.token_ids[j]
-                    self.needs[self.token_count] = need
-                    self.token_count += 1
-            if leaves_of[after]:
-                self.nodes[self.node_count] = i
-                self.states[self.node_count] = after
-                self.node_count += 1
-            if ends[i] > i + 1:
-                top += 1
-                end_of[top] = ends[i]
-                state_of[top] = after
-            i += 1
-        self.steps = steps
-        return True
+                after = self.within(automaton, automaton.after[state] * 256)
+            if after >= 0:
+                return after
+            self.top -= 1
+        return _DEAD
+
+    def child_at(self, only: int, after: int) -> int:
+        """The child of the open node at the byte ``only``; the other children are done with."""
+        at, last = self.at_stack[self.top], self.end_stack[self.top]
+        self.at_stack[self.top] = last
+        if after < 0:
+            return _DEAD
+        # Children stand in the order of their bytes.
+        while at < last and self.child_byte[at] < only:
+            at += 1
+        self.steps += 1
+        if at == last or self.child_byte[at] != only:
+            return _DEAD
+        self.node = self.child[at]
+        return after
+
+    def among(self, automaton: Automaton, state: int) -> int:
+        """The next child of the open node that ``state`` goes on to."""
+        at, last = self.at_stack[self.top], self.end_stack[self.top]
+        row = automaton.after[state] * 256
+        after = _DEAD
+        first = at
+        while at < last:
+            after = automaton.rows[row + self.child_byte[at]]
+            at += 1
+            if after >= 0:
+                self.node = self.child[at - 1]
+                break
+        self.steps += at - first
+        self.at_stack[self.top] = at
+        return after
+
+    def within(self, automaton: Automaton, row: int) -> int:
+        """The next child of the open node for which the row has a state, found by passing over subtrees."""
+        at, last = self.at_stack[self.top], self.end_stack[self.top]
+        after = _DEAD
+        while at < last:
+            self.steps += 1
+            after = automaton.rows[row + self.byte[at]]
+            if after >= 0:
+                self.node = at
+                at = self.end[at]
+                break
+            at = self.end[at]
+        self.at_stack[self.top] = at
+        return after

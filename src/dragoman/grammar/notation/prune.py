@@ -9,6 +9,7 @@ from dragoman.grammar.nodes import (
     NOTHING,
     Choice,
     Class,
+    Literal,
     Node,
     Permutation,
     Ref,
@@ -21,9 +22,24 @@ from dragoman.grammar.nodes import (
 
 def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
     """The rules reached from ``start``, without the choices that no finite text completes; None if nothing is left."""
-    live = productive(rules)
+    reached: dict[str, tuple[str, ...]] = {}
+    dead_ends = False
+    work = [start]
+    while work:
+        name = work.pop()
+        if name in reached:
+            continue
+        if name not in rules:
+            dead_ends = True
+            continue
+        reached[name], dead = _looked_at(rules[name])
+        dead_ends = dead_ends or dead
+        work.extend([ref for ref in reversed(reached[name]) if ref not in reached])
+    live = _productive(rules, reached)
     if start not in live:
         return None
+    if not dead_ends and len(live) == len(reached):  # nothing to take out
+        return {name: rules[name] for name in reached}
     kept: dict[str, Node] = {}
     work = [start]
     while work:
@@ -35,19 +51,46 @@ def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
     return kept
 
 
+def _looked_at(node: Node) -> tuple[tuple[str, ...], bool]:
+    """The rules that ``node`` names, in order, and whether some place in it can never be completed."""
+    found: list[str] = []
+    dead = False
+    work: list[Node] = [node]
+    while work:
+        at = work.pop()
+        kind = type(at)
+        if kind is Ref:
+            found.append(at.name)  # type: ignore[union-attr]
+        elif kind is Class:
+            dead = dead or not at.ranges  # type: ignore[union-attr]
+        elif kind is not Literal:
+            work.extend(reversed(parts(at)))
+    return tuple(found), dead
+
+
 def productive(rules: Mapping[str, Node]) -> frozenset[str]:
     """The rules that some finite text completes."""
-    users: dict[str, list[str]] = {}
-    for name, node in rules.items():
-        for ref in references(node):
-            users.setdefault(ref, []).append(name)
+    return _productive(rules, {name: tuple(references(node)) for name, node in rules.items()})
+
+
+def _productive(rules: Mapping[str, Node], named: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """The rules among those of ``named`` that some finite text completes; ``named`` tells what each refers to."""
     live: set[str] = set()
-    work = list(rules)
-    while work:
-        name = work.pop()
+    waiting: list[str] = []
+    for name in reversed(list(named)):  # what a rule needs mostly stands behind it
+        if _completes(rules[name], live):
+            live.add(name)
+        else:
+            waiting.append(name)
+    users: dict[str, list[str]] = {}
+    for name in waiting:
+        for ref in named[name]:
+            users.setdefault(ref, []).append(name)
+    while waiting:
+        name = waiting.pop()
         if name not in live and _completes(rules[name], live):
             live.add(name)
-            work.extend(users.get(name, ()))
+            waiting.extend(user for user in users.get(name, ()) if user not in live)
     return frozenset(live)
 
 

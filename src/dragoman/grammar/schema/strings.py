@@ -27,26 +27,31 @@ def one_of_then(pairs: Iterable[tuple[str, Node]], new_rule: Callable[[Node], No
     unique = list(behind)
     # Built from the longest beginnings up, each branching in a rule of its own: no deep nesting, whatever the texts.
     unique.sort()
+
+    def leaf(text: str, at: int) -> Node:
+        rest = Literal(text[at:].encode())
+        return rest if behind[text] is EMPTY else seq(rest, behind[text])
+
+    if len(unique) == 1:
+        return leaf(unique[0], 0)
     built: dict[tuple[int, int, int], Node] = {}
+    groups: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
     work = [(0, len(unique), 0)]
     while work:
         span = work[-1]
         start, end, at = span
-        shared = _shared(unique[start], unique[end - 1], at)
-        groups = list(_groups(unique, start, end, shared))
-        missing = [group for group in groups if group not in built and group[1] - group[0] > 1]
-        if missing and end - start > 1:
-            work.extend(missing)
-            continue
+        if span not in groups:
+            shared = _shared(unique[start], unique[end - 1], at)
+            groups[span] = list(_groups(unique, start, end, shared))
+            missing = [group for group in groups[span] if group[1] - group[0] > 1]
+            if missing:
+                work.extend(missing)
+                continue
         work.pop()
+        inside = groups.pop(span)
+        shared = inside[0][2]
         head = Literal(unique[start][at:shared].encode())
-        if end - start == 1:
-            built[span] = seq(Literal(unique[start][at:].encode()), behind[unique[start]])
-            continue
-        items = [
-            built[g] if g in built else seq(Literal(unique[g[0]][shared:].encode()), behind[unique[g[0]]])
-            for g in groups
-        ]
+        items = [built.pop(g) if g in built else leaf(unique[g[0]], shared) for g in inside]
         ends = [behind[unique[start]]] if len(unique[start]) == shared else []
         built[span] = new_rule(seq(head, Choice((*items, *ends))))
     return built[0, len(unique), 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from dragoman.errors import LimitError
@@ -177,6 +178,8 @@ def kind_name(value: Any) -> str:
 
 def canonical(value: Any) -> str:
     """A text that is equal for values that JSON Schema holds equal: 1 and 1.0, objects in any order; not 1 and true."""
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
     if isinstance(value, (dict, list)):
         return json.dumps(_plain(value), sort_keys=True)
     return json.dumps(_plain(value))
