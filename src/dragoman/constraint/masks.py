@@ -99,6 +99,13 @@ class Masks:
         if symbol is None and not data:
             return None
         with self.lock:
+            positions = self._kept.positions
+            if data and symbol is None and position.generation is positions:
+                try:
+                    found = position.next[token] = positions.after(position, data)
+                    return found
+                except LimitError:
+                    pass
             found = position.next[token] = self._retried(position, self._after, data if symbol is None else symbol)
         return found
 

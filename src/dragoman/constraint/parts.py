@@ -68,8 +68,7 @@ class Bits:
     def write(self, row: Row) -> None:
         """Overwrite ``row``."""
         if self.row is None:
-            row.fill(0)
-            _set(row, self.tokens)
+            _set(row, self.tokens, clear=True)
         elif len(row) == len(self.row):
             np.copyto(row, self.row)
         else:
@@ -77,16 +76,22 @@ class Bits:
             row[len(self.row) :] = 0
 
 
-def _set(row: Row, tokens: Ints) -> None:
-    """Set the bits of ``tokens`` in ``row``."""
-    if COMPILED and row.flags.c_contiguous:
-        scatter(row, tokens)
-    elif len(tokens) * _SPARSE < len(row) * 32:
+def _set(row: Row, tokens: Ints, *, clear: bool = False) -> None:
+    """Set the bits of ``tokens`` in ``row``; ``clear``: and no others."""
+    if COMPILED:
+        try:
+            return scatter(row, tokens, clear)
+        except ValueError:  # not in one piece
+            pass
+    if clear:
+        row.fill(0)
+    if len(tokens) * _SPARSE < len(row) * 32:
         np.bitwise_or.at(row, tokens >> 5, np.left_shift(1, tokens & 31, dtype=np.uint32, casting="unsafe"))
     else:
         allowed = np.zeros(len(row) * 32, dtype=bool)
         allowed[tokens] = True
         row |= np.packbits(allowed, bitorder="little").view(np.uint32)
+    return None
 
 
 def union(parts: Sequence[Bits], words: int) -> Bits:

@@ -141,7 +141,12 @@ class Positions:
             state = automaton.reached
             if state == DEAD:
                 return None
-            here = self._known.get((state, base)) or self.settled(state, base)
+            key = (state, base)
+            here = self._known.get(key)
+            if here is None and automaton.stays(state):
+                here = self._known[key] = Position(self, state, base)
+            elif here is None:
+                here = self.settled(state, base)
             if at == end or here is None:
                 return here
             there = self._after(here, data[at])
@@ -182,9 +187,7 @@ class Positions:
         return found
 
     def settled(self, state: int, base: int) -> Position | None:
-        """The position of a local state over ``base``: threads that left the base go on behind it."""
-        if self.automaton.stays(state):
-            return self._known_at(state, base)
+        """The position of a local state over ``base``, taken apart: threads that left the base go on behind it."""
         key = (state, base)
         if key not in self._settled:
             self._settled[key] = self.at(self._real(self.automaton.threads[state], base))

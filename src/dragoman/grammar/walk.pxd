@@ -6,7 +6,7 @@ cdef int _DEAD, _NEVER, _WIDE
 cdef unsigned int _ONE
 
 @cython.locals(i=int)
-cpdef scatter(unsigned int[::1] row, int[::1] tokens)
+cpdef scatter(unsigned int[::1] row, const int[::1] tokens, bint clear)
 
 
 @cython.final

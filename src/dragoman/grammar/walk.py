@@ -19,8 +19,14 @@ _WIDE = 32  # bytes
 _ONE = 1
 
 
-def scatter(row: Any, tokens: Any) -> None:
-    """Set bit token % 32 of word token // 32 of ``row``, uint32[words], for each of ``tokens``, int32[*]."""
+def scatter(row: Any, tokens: Any, clear: bool) -> None:
+    """Set bit token % 32 of word token // 32 of ``row``, uint32[words], for each of ``tokens``, int32[*].
+
+    ``clear``: all other bits become 0. ValueError for a row that does not lie in one piece.
+    """
+    if clear:
+        for i in range(len(row)):
+            row[i] = 0
     for i in range(len(tokens)):
         row[tokens[i] >> 5] |= _ONE << (tokens[i] & 31)
 
