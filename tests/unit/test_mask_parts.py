@@ -1,0 +1,139 @@
+"""Parts of masks: counts whose rounds are told apart late, rules that grammars share, sets of tokens as rows."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from dragoman.constraint.constraint import Constraint
+from dragoman.constraint.masks import Masks, masks_for
+from dragoman.constraint.parts import Bits, union
+from dragoman.constraint.trie import TokenTrie
+from dragoman.grammar.json import JsonStyle, json_string
+from dragoman.grammar.nodes import Class, Grammar, Node, Ref, Repeat, alt, lit, seq
+from dragoman.grammar.notation.prune import prune
+
+
+class Tokens:
+    """All bytes as tokens, and longer ones of what the grammars below use."""
+
+    size = 288
+    longer = (b"aa", b"aaa", b"aaaaa", b"ab", b"ba", b"bb", b"a!", b"aa!", b'a"', b'"}', b'",', b"\xc3\xa9a", b"aab,a")
+    token_bytes: tuple[bytes | None, ...] = (*(bytes([b]) for b in range(256)), *longer, None)
+    controls = {"<end>": len(token_bytes) - 1}  # noqa: RUF012
+    eos_ids = (len(token_bytes) - 1,)
+
+
+VOCAB = Tokens()
+
+
+def made(node: Node, trie: TokenTrie, **rules: Node) -> Masks:
+    return masks_for(Grammar({"s": node, **rules}, "s"), VOCAB, trie)
+
+
+def masked(constraint: Constraint) -> set[int]:
+    row = np.full(VOCAB.size // 32, 0xFFFFFFFF, dtype=np.uint32)
+    constraint.fill(row)
+    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+
+
+def tried(constraint: Constraint) -> set[int]:
+    found = set()
+    for token in range(VOCAB.size):
+        if constraint.accept(token):
+            constraint.rollback(1)
+            found.add(token)
+    return found
+
+
+A, B = lit("a"), lit("b")
+COUNTED = {
+    # How many rounds a run of letters was stays open for as long as it goes on.
+    "open": seq(Repeat(Repeat(A, 1, None), 2, 40), lit("!")),
+    "open, much room": seq(Repeat(alt(Repeat(A, 1, None), B), 3, 200), lit("!")),
+    "without an end": seq(Repeat(alt(A, seq(A, A), B), 30, None), lit("!")),
+    "inside a count": seq(Repeat(seq(Repeat(alt(A, seq(A, B)), 2, 30), lit(",")), 2, 30), lit("!")),
+    "the whole rule": Repeat(alt(A, seq(A, A, A), B), 25, 60),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_rounds_that_are_told_apart_late_equal_trying(name: str) -> None:
+    trie = TokenTrie(VOCAB.token_bytes, VOCAB.size)
+    for number in range(2):
+        constraint = Constraint(masks := made(COUNTED[name], trie), masks.start())
+        pick = random.Random(f"{name} {number}")
+        for _ in range(40):  # far more rounds than a token has bytes
+            allowed = masked(constraint)
+            assert allowed == tried(constraint), (name, constraint.accepted)
+            going_on = [t for t in sorted(allowed - set(VOCAB.eos_ids)) if b"!" not in (VOCAB.token_bytes[t] or b"")]
+            if not going_on:
+                break
+            assert constraint.accept(pick.choice(going_on))
+        assert constraint.accepted > 15
+
+
+def test_a_rule_that_grammars_share_allows_the_same_in_each() -> None:
+    """The part of a shared rule is made once for a vocabulary; what surrounds it differs."""
+    style = JsonStyle(whitespace="compact", escapes="canonical")
+    text, short = json_string(style), json_string(style, maximum=3)
+    assert json_string(style) is text, "the same object, by which it is known again"
+    around = (
+        lambda node: node,
+        lambda node: seq(lit("{"), node, lit("}")),
+        lambda node: Repeat(seq(node, lit(",")), 1, 30),
+        lambda node: seq(node, lit(","), node),
+    )
+    together = TokenTrie(VOCAB.token_bytes, VOCAB.size)
+    masks_seen = 0
+    for body in (text, short):
+        for place in around:
+            for name in ("t", "u"):
+                node = place(Ref(name))
+                shared = made(node, together, **{name: body, "z": Class(((120, 120),))})
+                alone = made(node, TokenTrie(VOCAB.token_bytes, VOCAB.size), **{name: body})
+                left, right = Constraint(shared, shared.start()), Constraint(alone, alone.start())
+                pick = random.Random(str(node))
+                for _ in range(12):
+                    allowed = masked(left)
+                    assert allowed == masked(right) == tried(left)
+                    masks_seen += 1
+                    going_on = sorted(allowed - set(VOCAB.eos_ids))
+                    if not going_on:
+                        break
+                    token = pick.choice(going_on)
+                    assert left.accept(token)
+                    assert right.accept(token)
+    assert masks_seen > 60
+    assert len(together.shared) > 1
+
+
+def test_sets_of_tokens_are_written_however_the_row_lies() -> None:
+    words = 40
+    pick = random.Random(5)
+    few, many = (np.array(sorted(pick.sample(range(words * 32), n)), dtype=np.int32) for n in (7, 900))
+    sets = [Bits(few, words), Bits(many, words), union([Bits(few, words), Bits(many, words)], words)]
+    assert [bits.row is None for bits in sets] == [True, False, False]
+    for bits, expected in zip(sets, (set(few), set(many), {*few, *many}), strict=True):
+        for row in (
+            np.full(words, 0xFFFFFFFF, dtype=np.uint32),
+            np.full(words + 3, 0xFFFFFFFF, dtype=np.uint32),
+            np.full((words, 2), 0xFFFFFFFF, dtype=np.uint32)[:, 0],
+        ):
+            bits.write(row)
+            found = np.flatnonzero(np.unpackbits(np.ascontiguousarray(row).view(np.uint8), bitorder="little"))
+            assert set(found.tolist()) == {int(token) for token in expected}
+
+
+def test_pruning_takes_out_what_cannot_end_and_keeps_the_rest_as_it_is() -> None:
+    fine = {"s": seq(lit("{"), Ref("t"), lit("}")), "t": alt(lit("x"), Ref("s")), "far": lit("y")}
+    kept = prune(fine, "s")
+    assert kept == {"s": fine["s"], "t": fine["t"]}
+    assert all(kept[name] is fine[name] for name in kept)
+    loops = {"s": alt(seq(lit("a"), Ref("l")), seq(lit("b"), Ref("t"))), "l": seq(lit("l"), Ref("l")), "t": lit("t")}
+    assert prune(loops, "s") == {"s": seq(lit("b"), Ref("t")), "t": lit("t")}
+    assert prune({"s": alt(lit("a"), Ref("none"))}, "s") == {"s": lit("a")}
+    assert prune({"s": alt(lit("a"), seq(lit("b"), Class(())))}, "s") == {"s": lit("a")}
+    assert prune({"s": seq(lit("a"), Ref("s"))}, "s") is None
