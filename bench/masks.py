@@ -261,8 +261,12 @@ def compare(schemas: list[tuple[Any, Any]], vocab: Vocabulary) -> dict[str, Any]
     for schema, value in schemas:
         text = json.dumps(schema)
         flat = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
-        matcher = theirs.matcher(theirs.lib.LLMatcher.grammar_from_json_schema(text, overrides=flat))
-        mine = ours.run(compile_schema(schema, name="s", options=SchemaOptions(whitespace="compact")))
+        try:
+            matcher = theirs.matcher(theirs.lib.LLMatcher.grammar_from_json_schema(text, overrides=flat))
+            mine = ours.run(compile_schema(schema, name="s", options=SchemaOptions(whitespace="compact")))
+        except (DragomanError, ValueError, RuntimeError):
+            counts["schemas that one of us refuses"] = counts.get("schemas that one of us refuses", 0) + 1
+            continue
         for token in vocab.encode(json.dumps(value, ensure_ascii=False, separators=(",", ":"))):
             a, b = (set(_tokens(row)) for row in (mine.fill(), matcher.fill()))
             kind = "equal" if a == b else "forced" if len(b) == 1 and b < a else _difference(vocab, a, b)

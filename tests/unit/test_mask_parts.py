@@ -75,6 +75,20 @@ def test_rounds_that_are_told_apart_late_equal_trying(name: str) -> None:
         assert constraint.accepted > 15
 
 
+def test_rounds_grow_inside_a_body_that_is_never_at_its_edge() -> None:
+    """After an odd number of letters no round can end, and any number of them may have begun."""
+    pairs = Repeat(Repeat(lit("aa"), 1, None), 2, 30)
+    constraint = Constraint(
+        masks := made(seq(pairs, lit("!")), TokenTrie(VOCAB.token_bytes, VOCAB.size)), masks.start()
+    )
+    assert constraint.accept(VOCAB.token_bytes.index(b"a"))
+    for _ in range(40):
+        assert masked(constraint) == tried(constraint)
+        assert constraint.accept(VOCAB.token_bytes.index(b"aa"))
+    assert constraint.accept(VOCAB.token_bytes.index(b"a!"))
+    assert constraint.can_stop
+
+
 def test_a_rule_that_grammars_share_allows_the_same_in_each() -> None:
     """The part of a shared rule is made once for a vocabulary; what surrounds it differs."""
     style = JsonStyle(whitespace="compact", escapes="canonical")
