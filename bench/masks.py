@@ -8,6 +8,7 @@ left out. Vocabularies are folders with a tokenizer.json, named on the command l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import gc
 import json
@@ -172,6 +173,7 @@ class Tally:
         self.mask: list[float] = []
         self.advance: list[float] = []
         self.refused = 0
+        self.hung = 0
         self.wrong: list[str] = []
 
     def result(self) -> dict[str, Any]:
@@ -181,8 +183,24 @@ class Tally:
             "mask us": figures(self.mask),
             "advance us": figures(self.advance),
             "refused": self.refused,
+            f"more than {PATIENCE} s": self.hung,
             "wrong": len(self.wrong),
         }
+
+
+# Seconds of CPU for one compilation of a peer; it is tried in a child first.
+PATIENCE = 5
+
+
+def ends(job: Callable[[], Any]) -> bool:
+    """Whether ``job`` ends, well or not, within ``PATIENCE``: a peer that hangs cannot be interrupted."""
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE))
+        with contextlib.suppress(Exception):
+            job()
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def opened(tally: Tally, make: Callable[[], Matcher]) -> Matcher | None:
@@ -212,8 +230,13 @@ def once_more(matcher: Matcher, tally: Tally, tokens: list[int]) -> None:
         tally.advance.append(process_time() - start)
 
 
-def run(engines: list[Any], schemas: list[tuple[Any, Any]], vocab: Vocabulary) -> dict[str, Any]:
-    """Every schema with every engine, one token after the other, the engines in turn."""
+def run(
+    engines: list[Any], schemas: list[tuple[Any, Any]], vocab: Vocabulary, *, guarded: bool = False
+) -> dict[str, Any]:
+    """Every schema with every engine, one token after the other, the engines in turn.
+
+    ``guarded``: xgrammar, which hangs on some, is tried in a child first.
+    """
     names = [engine.name for engine in engines] + ["dragoman, again"]
     tallies = {name: Tally() for name in names}
     for number, (schema, value) in enumerate(schemas):
@@ -221,6 +244,9 @@ def run(engines: list[Any], schemas: list[tuple[Any, Any]], vocab: Vocabulary) -
         gc.collect()
         runs: dict[str, Matcher] = {}
         for engine in engines:
+            if guarded and engine.name == "xgrammar" and not ends(partial(engine.compile, schema)):
+                tallies[engine.name].hung += 1
+                continue
             matcher = opened(tallies[engine.name], partial(engine.compile, schema))
             if matcher is not None:
                 runs[engine.name] = matcher
@@ -351,7 +377,7 @@ def main() -> int:
         for engine in engines:
             engine.compile({"type": "object", "properties": {"warm": {"type": "boolean"}}}).fill()
         gc.freeze()
-        result = run(engines, schemas, vocab)
+        result = run(engines, schemas, vocab, guarded=arguments.schemas == "maskbench")
         result["ratios, ours over theirs"] = ratios(result)
         if any(isinstance(engine, Llguidance) for engine in engines):
             result["masks beside llguidance's, compact JSON"] = compare(schemas, vocab)

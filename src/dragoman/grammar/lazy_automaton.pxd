@@ -39,6 +39,7 @@ cdef class Automaton:
     cdef public int row_count
     cdef public int reached
     cdef public dict guard_rows
+    cdef public dict runs
 
     @cython.locals(number=int, depth=int, rounds=int, parent=int)
     cpdef int frame(self, tuple links) except -2
@@ -74,6 +75,6 @@ cdef class Automaton:
     @cython.locals(i=int)
     cdef sort_in(self, object bits, long long after, dict single, list classes)
     cpdef int new_row(self) except -2
-    @cython.locals(i=int, j=int, some=int, data=bytes)
+    @cython.locals(i=int, start=int, stop=int, runs=list)
     cdef put(self, int row, object bits, int target)
     cpdef list guard_row(self, int guard)

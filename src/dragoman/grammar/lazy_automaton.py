@@ -65,10 +65,11 @@ class Automaton:
         self.most = array("i", bytes(4 * 256))  # the largest need of one of its threads
         self.leaves = array("b", bytes(256))
         self.wide = array("h", bytes(2 * 256))  # how many bytes lead on, once that is known
-        self.rows = array("i", bytes(4 * 32 * 256))
+        self.rows = array("i", b"\xff" * (4 * 32 * 256))  # _DEAD everywhere
         self.row_count = 0
         self.reached = _DEAD
         self.guard_rows: dict[int, Any] = {}
+        self.runs: dict[Any, list[tuple[int, int]]] = {}  # byte sets, as they are put into rows
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -463,19 +464,17 @@ class Automaton:
         if row * 256 >= len(self.rows):
             if row >= self.limits.mask_rows:
                 raise LimitError("too many rows of masks", bound="mask_rows", limit=self.limits.mask_rows)
-            self.rows = longer("i", self.rows, 4 * len(self.rows))
+            self.rows = longer("i", self.rows, 4 * len(self.rows), b"\xff")
         self.row_count = row + 1
-        self.put(row, _ALL, _DEAD)
         return row
 
     def put(self, row: int, bits: Any, target: int) -> None:
-        data = bits.to_bytes(32, "little")
-        for i in range(32):
-            some = data[i]
-            if some:
-                for j in range(8):
-                    if some >> j & 1:
-                        self.rows[row * 256 + i * 8 + j] = target
+        runs = self.runs.get(bits)
+        if runs is None:
+            runs = self.runs[bits] = _runs(bits)
+        for start, stop in runs:
+            for i in range(row * 256 + start, row * 256 + stop):
+                self.rows[i] = target
 
     def guard_row(self, guard: int) -> Any:
         """[(set of bytes, conditions after one of them)]; what dies is left out."""
@@ -495,11 +494,25 @@ class Automaton:
         return known
 
 
-def longer(kind: str, values: Any, more: int) -> Any:
-    """The array ``values`` with so many bytes of zeros behind it."""
+def _runs(bits: Any) -> list[tuple[int, int]]:
+    """The set of bytes as (first, past the last) of each run."""
+    found = []
+    at = 0
+    while bits:
+        skipped = (bits & -bits).bit_length() - 1
+        bits >>= skipped
+        size = (~bits & (bits + 1)).bit_length() - 1
+        found.append((at + skipped, at + skipped + size))
+        bits >>= size
+        at += skipped + size
+    return found
+
+
+def longer(kind: str, values: Any, more: int, byte: bytes = b"\0") -> Any:
+    """The array ``values`` with ``more`` times the byte behind it."""
     out = array(kind)
     out.frombytes(memoryview(values).cast("B"))
-    out.frombytes(bytes(more))
+    out.frombytes(byte * more)
     return out
 
 
