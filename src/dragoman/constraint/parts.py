@@ -7,7 +7,7 @@ where threads leave the base, by (rounds, conditions). What follows a node is wa
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dragoman.constraint.trie import Ints, TokenTrie
 from dragoman.errors import LimitError
-from dragoman.grammar.lazy_automaton import NEVER, Automaton
+from dragoman.grammar.lazy_automaton import DEAD, NEVER, Automaton
 from dragoman.grammar.program import Op, Program
 from dragoman.grammar.walk import COMPILED, Walk, scatter
 from dragoman.limits import Limits
@@ -126,8 +126,7 @@ class Exits:
 
     def tokens(self) -> Ints:
         """The tokens that end at the nodes."""
-        tokens, starts = self._leaving.tokens()
-        return tokens[starts[self._tokens] : starts[self._past]]
+        return self._leaving.tokens(self._tokens, self._past)
 
     def children(self, byte: int) -> Ints:
         """The nodes behind ``byte`` after these."""
@@ -147,7 +146,7 @@ class Leaving:
         self.nodes, self.rounds, self.starts, self.trie = nodes, rounds, starts, trie
         self._exits: dict[tuple[int, int, bool], Exits] = {}
         self._children: dict[int, tuple[Ints, list[int]]] = {}
-        self._tokens: tuple[Ints, list[int]] | None = None
+        self._tokens: dict[tuple[int, int], Ints] = {}
 
     def between(self, least: int, most: int) -> Exits | None:
         """The exits after ``least`` to ``most`` rounds; None where there are none."""
@@ -160,15 +159,15 @@ class Leaving:
             found = self._exits[key] = Exits(self, first, past, last=key[2])
         return found
 
-    def tokens(self) -> tuple[Ints, list[int]]:
-        """The tokens that end at the nodes, and where those of each count of rounds begin."""
-        if self._tokens is None:
-            starts = self.trie.token_start[self.nodes]
-            counts = self.trie.token_start[self.nodes + 1] - starts
-            ends = np.concatenate([[0], np.cumsum(counts)])
-            found = self.trie.tokens[np.repeat(starts, counts) + _inside(counts)]
-            self._tokens = found, ends[self.starts].tolist()
-        return self._tokens
+    def tokens(self, first: int, past: int) -> Ints:
+        """The tokens that end at the nodes left after rounds[first:past]."""
+        found = self._tokens.get((first, past))
+        if found is None:
+            nodes = self.nodes[self.starts[first] : self.starts[past]]
+            starts = self.trie.token_start[nodes]
+            counts = self.trie.token_start[nodes + 1] - starts
+            found = self._tokens[first, past] = self.trie.tokens[np.repeat(starts, counts) + _inside(counts)]
+        return found
 
     def children(self, byte: int) -> tuple[Ints, list[int]]:
         """The nodes that ``byte`` leads to, and where those of each count of rounds begin."""
@@ -187,15 +186,22 @@ class Leaving:
         return found
 
     def _by_rounds(self, below: Ints, parents: Ints) -> tuple[Ints, list[int]]:
-        number = np.repeat(np.arange(len(self.rounds), dtype=np.int32), np.diff(self.starts))
-        order = np.argsort(self.nodes, kind="stable")
-        nodes, number = self.nodes[order], number[order]
-        first = np.searchsorted(nodes, parents)
-        counts = np.searchsorted(nodes, parents, side="right") - first  # several where it is left in several ways
-        below = np.repeat(below, counts)
-        number = number[np.repeat(first, counts) + _inside(counts)]
+        counts = np.diff(self.starts)
+        number = np.repeat(np.arange(len(counts), dtype=np.int16), counts)
+        marked = np.full(len(self.trie), -1, dtype=np.int16)
+        marked[self.nodes] = number
+        if (marked[self.nodes] == number).all():  # each node is left in one way
+            number = marked[parents]
+            below, number = below[number >= 0], number[number >= 0]
+        else:
+            order = np.argsort(self.nodes, kind="stable")
+            nodes, number = self.nodes[order], number[order]
+            first = np.searchsorted(nodes, parents)
+            ways: Ints = (np.searchsorted(nodes, parents, side="right") - first).astype(np.int32)
+            below = np.repeat(below, ways)
+            number = number[np.repeat(first, ways) + _inside(ways)]
         order = np.argsort(number, kind="stable")
-        starts = np.searchsorted(number[order], np.arange(len(self.rounds) + 1, dtype=np.int32))
+        starts = np.searchsorted(number[order], np.arange(len(self.rounds) + 1, dtype=np.int16))
         return below[order], starts.tolist()
 
 
@@ -258,6 +264,7 @@ class PartMaker:
         """
         if self._automaton.width(state) < _WIDE:
             return self._part(self._walked(self._root, state))
+        walked = self._walked if COMPILED else self._by_levels
         shared = self._trie.shared
         place = self._place(state, loop)
         known = shared.get(place) if place else None
@@ -265,7 +272,7 @@ class PartMaker:
             key = fingerprint(self._automaton, self._program, state, loop)
             known = shared.get(key) if key else None
             if not isinstance(known, Part):
-                known = self._part(self._walked(self._root, state))
+                known = self._part(walked(self._root, state))
             if len(shared) >= _SHARED_PARTS:
                 shared.clear()
             shared.update({name: known for name in (place, key) if name})
@@ -341,11 +348,22 @@ class PartMaker:
             # Mostly there is one way, after no round or after one count of them.
             if len({guard for _, guard in ways}) == len(ways):
                 return {guard: Leaving(nodes, [count], [0, len(nodes)], self._trie) for count, guard in ways}
+        if all(len(ways) == 1 and ways[0][1] == 0 for ways in kinds):
+            # A counted loop: every state is left after so many rounds, on no conditions.
+            rounds = np.zeros(max(met) + 1, dtype=np.int16)
+            rounds[list(met)] = [exits[state][0][0] for state in met]
+            left = rounds[states]
+            order = np.argsort(left, kind="stable")
+            left = left[order]
+            cuts = (np.flatnonzero(left[1:] != left[:-1]) + 1).tolist()
+            nodes = nodes[order]
+            groups = {int(left[start]): [nodes[start:end]] for start, end in _spans(cuts, len(nodes))}
+            return {0: self._way(groups)}
         order = np.argsort(states, kind="stable")
         nodes, states = nodes[order], states[order]
         starts = (np.flatnonzero(states[1:] != states[:-1]) + 1).tolist()
         found: dict[int, dict[int, list[Ints]]] = {}
-        for start, end in zip([0, *starts], [*starts, len(nodes)], strict=True):
+        for start, end in _spans(starts, len(nodes)):
             for count, guard in exits[states[start]]:
                 found.setdefault(guard, {}).setdefault(count, []).append(nodes[start:end])
         return {guard: self._way(groups) for guard, groups in found.items()}
@@ -365,30 +383,92 @@ class PartMaker:
 
     def _by_levels(self, start: Ints, state: int) -> Found:
         """The same as a walk, all nodes of a level at once."""
+        if len(start) == 1 and not start[0]:
+            return self._from_root(state)
         automaton, trie = self._automaton, self._trie
         first, count, children = trie.children()
         nodes, states = start, np.full(len(start), state, dtype=np.int32)
-        tokens, needs, reached, leaving = [], [], [], []
+        reached: list[Ints] = []
+        told: list[Ints] = []
         steps = 0
         while len(nodes):
-            need = np.asarray(automaton.need, dtype=np.int32)[states]
-            counts = np.where(need == NEVER, 0, trie.token_start[nodes + 1] - trie.token_start[nodes])
-            at = np.repeat(trie.token_start[nodes], counts) + _inside(counts)
-            tokens.append(trie.tokens[at])
-            needs.append(np.repeat(need, counts))
-            leaves = np.asarray(automaton.leaves)[states] != 0
-            reached.append(nodes[leaves])
-            leaving.append(states[leaves])
+            reached.append(nodes)
+            told.append(states)
             counts = count[nodes]
             steps += int(counts.sum())
-            if steps > self._limits.mask_steps:
-                raise LimitError(
-                    "one mask takes too many steps", bound="mask_steps", limit=self._limits.mask_steps, size=steps
-                )
+            self._check(steps)
             below = children[np.repeat(first[nodes], counts) + _inside(counts)]
             after = self._next(np.repeat(states, counts), trie.byte[below])
             nodes, states = below[after >= 0], after[after >= 0]
-        return np.concatenate(tokens), np.concatenate(needs), np.concatenate(reached), np.concatenate(leaving)
+        nodes, states = np.concatenate(reached), np.concatenate(told)
+        need = np.asarray(automaton.need, dtype=np.int32)[states]
+        counts = np.where(need == NEVER, 0, trie.token_start[nodes + 1] - trie.token_start[nodes])
+        tokens = trie.tokens[np.repeat(trie.token_start[nodes], counts) + _inside(counts)]
+        leaves = np.asarray(automaton.leaves)[states] != 0
+        return tokens, np.repeat(need, counts), nodes[leaves], states[leaves]
+
+    def _check(self, steps: int) -> None:
+        if steps > self._limits.mask_steps:
+            raise LimitError(
+                "one mask takes too many steps", bound="mask_steps", limit=self._limits.mask_steps, size=steps
+            )
+
+    def _from_root(self, state: int) -> Found:
+        """The same from the root, where most nodes are reached: every node has a state, which may be none.
+
+        States have numbers of their own here, 0 for none, and a row of such numbers each.
+        """
+        automaton, trie = self._automaton, self._trie
+        levels = trie.levels()
+        numbers = {DEAD: 0, state: 1}
+        table = np.zeros((64, 256), dtype=np.int32)
+        names: list[int] = []  # the states by their numbers, as far as they were asked for
+        here: Ints = np.zeros(len(trie), dtype=np.int32)
+        here[0] = 1
+        start, steps = 0, 0
+        done: set[int] = {0}
+        for end, past, up, edge in levels.steps:
+            for number in np.flatnonzero(np.bincount(here[start:end])).tolist():
+                if number in done:
+                    continue
+                done.add(number)
+                if number >= len(names):
+                    names = list(numbers)
+                row = self._row(names[number], numbers)
+                if len(numbers) > len(table):
+                    table = np.concatenate([table, np.zeros((len(numbers), 256), dtype=np.int32)])
+                table[number] = row
+            below = table.reshape(-1)[here[up] * 256 + edge]
+            here[end:past] = below
+            alive = int(np.count_nonzero(below))
+            if not alive:
+                break
+            steps += alive
+            self._check(steps)
+            start = end
+        own = np.fromiter(numbers, dtype=np.int32, count=len(numbers))
+        dead = own < 0
+        need = np.where(dead, NEVER, np.asarray(automaton.need, dtype=np.int32)[own])[here[levels.token_at]]
+        leaves = np.where(dead, 0, np.asarray(automaton.leaves)[own])[here] != 0
+        lives = need != NEVER
+        reached = np.zeros(len(trie), dtype=np.int32)
+        reached[levels.nodes[leaves]] = here[leaves]
+        nodes = np.flatnonzero(reached).astype(np.int32)  # in their order again
+        return levels.tokens[lives], need[lives].astype(np.int32), nodes, own[reached[nodes]]
+
+    def _row(self, state: int, numbers: dict[int, int]) -> Ints:
+        """What ``state`` goes on to, by byte, as numbers; new states get the next ones."""
+        automaton = self._automaton
+        automaton.step(state, 0)
+        row = np.zeros(256, dtype=np.int32)
+        if automaton.byte[state] >= 0:
+            row[automaton.byte[state]] = numbers.setdefault(automaton.after[state], len(numbers))
+            return row
+        at = automaton.after[state] * 256
+        after = np.asarray(automaton.rows[at : at + 256], dtype=np.int32)
+        targets, places = np.unique(after, return_inverse=True)
+        known = [numbers.setdefault(target, len(numbers)) for target in targets.tolist()]
+        return np.array(known, dtype=np.int32)[places]
 
     def _next(self, states: Ints, symbols: npt.NDArray[np.uint8]) -> Ints:
         automaton = self._automaton
@@ -399,6 +479,11 @@ class PartMaker:
         rows = np.asarray(automaton.rows, dtype=np.int32)
         table = rows[np.where(only < 0, behind, 0).astype(np.int64) * 256 + symbols]
         return np.where(only < 0, table, np.where(only == symbols, behind, -1)).astype(np.int32)
+
+
+def _spans(cuts: list[int], end: int) -> Iterator[tuple[int, int]]:
+    """What lies between the cuts, from 0 to ``end``."""
+    return zip([0, *cuts], [*cuts, end], strict=True)
 
 
 def _inside(counts: Ints) -> Ints:

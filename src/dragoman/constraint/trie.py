@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.errors import VocabularyError
-from dragoman.grammar.walk import Walk
+from dragoman.grammar.walk import COMPILED, Walk
 
 Ints = npt.NDArray[np.int32]
 
@@ -18,6 +18,41 @@ _MAGIC = b"dragoman trie 1\n"
 _HEADER = struct.Struct("<4q")
 # Tokens whose bytes are compared at once; bounds the memory of building.
 _BLOCK_BYTES = 16_000_000
+
+
+class Levels:
+    """The nodes of a trie ordered by their depth, the root first.
+
+    nodes       int32[nodes]   the nodes
+    steps       for each depth but 0: (first, past, up, edge): the places in ``nodes`` of those so deep, the places of
+                the nodes above them, the bytes on the edges to them
+    tokens      int32[*]       the tokens, in the order of the nodes that they end at
+    token_at    int32[*]       the place of that node
+    """
+
+    def __init__(self, trie: TokenTrie) -> None:
+        first, count, children = trie.children()
+        here: Ints = np.zeros(1, dtype=np.int32)
+        found = [here]
+        self.steps: list[tuple[int, int, Ints, npt.NDArray[np.uint8]]] = []
+        start, end = 0, 1
+        while True:
+            counts = count[here]
+            total = int(counts.sum())
+            if not total:
+                break
+            up = np.repeat(np.arange(start, end, dtype=np.int32), counts)
+            inside = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+            here = children[np.repeat(first[here], counts) + inside]
+            self.steps.append((end, end + total, up, trie.byte[here]))
+            found.append(here)
+            start, end = end, end + total
+        self.nodes: Ints = np.concatenate(found)
+        starts = trie.token_start[self.nodes]
+        counts = trie.token_start[self.nodes + 1] - starts
+        inside = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        self.tokens: Ints = trie.tokens[np.repeat(starts, counts) + inside]
+        self.token_at: Ints = np.repeat(np.arange(len(self.nodes), dtype=np.int32), counts)
 
 
 class TokenTrie:
@@ -79,6 +114,7 @@ class TokenTrie:
         self.lock = threading.RLock()
         self._behind: dict[int, Ints] = {}
         self._children: tuple[Ints, Ints, Ints] | None = None
+        self._levels: Levels | None = None
         self._walk: Walk | None = None
 
     def __len__(self) -> int:
@@ -105,6 +141,8 @@ class TokenTrie:
             first, count, nodes = self.children()
             starts = np.append(first, first[-1] + count[-1]).astype(np.int32)
             self._walk = Walk(self.byte, self.end, self.token_start, self.tokens, starts, nodes, self.depth)
+            if not COMPILED:
+                self.levels()  # once for a vocabulary, not with the first mask
         return self._walk
 
     def behind(self, byte: int) -> Ints:
@@ -123,6 +161,12 @@ class TokenTrie:
             first = (np.cumsum(count) - count).astype(np.int32)
             self._children = first, count, nodes
         return self._children
+
+    def levels(self) -> Levels:
+        """The nodes by depth, for walks without the compiled file."""
+        if self._levels is None:
+            self._levels = Levels(self)
+        return self._levels
 
     def to_bytes(self) -> bytes:
         """The trie as bytes, for a cache keyed by the vocabulary's hash; :meth:`from_bytes` reads them."""
