@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from dragoman.constraint.bits import Bits, union
 from dragoman.constraint.constraint import Constraint
 from dragoman.constraint.masks import Masks, masks_for
-from dragoman.constraint.parts import Bits, union
 from dragoman.constraint.trie import TokenTrie
 from dragoman.grammar.json import JsonStyle, json_string
 from dragoman.grammar.nodes import Class, Grammar, Node, Ref, Repeat, alt, lit, seq

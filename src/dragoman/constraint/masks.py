@@ -12,7 +12,9 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from dragoman.constraint.parts import Bits, Exits, Part, PartMaker, union
+from dragoman.constraint.bits import Bits, union
+from dragoman.constraint.maker import PartMaker
+from dragoman.constraint.parts import Exits, Part
 from dragoman.constraint.positions import Position, Positions
 from dragoman.constraint.trie import TokenTrie
 from dragoman.errors import LimitError, VocabularyError

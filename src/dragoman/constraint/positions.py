@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.constraint.parts import Bits
+from dragoman.constraint.bits import Bits
 from dragoman.grammar.lazy_automaton import DEAD, Automaton
 from dragoman.grammar.program import Op, Program
 

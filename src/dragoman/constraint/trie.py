@@ -20,6 +20,11 @@ _HEADER = struct.Struct("<4q")
 _BLOCK_BYTES = 16_000_000
 
 
+def inside(counts: Ints) -> Ints:
+    """0 .. n - 1 for every n of ``counts``, one after the other."""
+    return (np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.int32)
+
+
 class Levels:
     """The nodes of a trie ordered by their depth, the root first.
 
@@ -42,16 +47,14 @@ class Levels:
             if not total:
                 break
             up = np.repeat(np.arange(start, end, dtype=np.int32), counts)
-            inside = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-            here = children[np.repeat(first[here], counts) + inside]
+            here = children[np.repeat(first[here], counts) + inside(counts)]
             self.steps.append((end, end + total, up, trie.byte[here]))
             found.append(here)
             start, end = end, end + total
         self.nodes: Ints = np.concatenate(found)
         starts = trie.token_start[self.nodes]
         counts = trie.token_start[self.nodes + 1] - starts
-        inside = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        self.tokens: Ints = trie.tokens[np.repeat(starts, counts) + inside]
+        self.tokens: Ints = trie.tokens[np.repeat(starts, counts) + inside(counts)]
         self.token_at: Ints = np.repeat(np.arange(len(self.nodes), dtype=np.int32), counts)
 
 
@@ -65,7 +68,7 @@ class TokenTrie:
     tokens        int32[*]         token ids
     words         int              length of a mask row: uint32[words], bit i % 32 of word i // 32 = token i
     bytes            int              256 bits: the bytes that some token contains
-    shared: parts of masks that any grammar may use, by what they depend on (see constraint.parts).
+    shared: parts of masks that any grammar may use, by what they depend on (see constraint.sharing).
     lock: held by whoever makes masks over this trie: ``shared`` and the walk's buffers belong to all of its grammars.
     """
 
