@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from dragoman.cli import chat, check, demo_verb, grammar, inspect, models, parse, render, serve
+from dragoman.cli import bench, chat, check, completion, demo_verb, grammar, inspect, models, parse, render, serve
 from dragoman.cli.output import print_json, say
 from dragoman.errors import DragomanError, EngineError, LimitError, OutputError, SchemaError, TemplateError, UsageError
 
@@ -27,8 +27,10 @@ VERBS: dict[str, ModuleType] = {
     "parse": parse,
     "grammar": grammar,
     "check": check,
+    "bench": bench,
     "models": models,
     "demo": demo_verb,
+    "completion": completion,
 }
 _KINDS: dict[type[Exception], str] = {
     SchemaError: "schema_error",
