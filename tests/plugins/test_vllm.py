@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 from importlib.metadata import entry_points
@@ -13,12 +14,26 @@ import pytest
 from dragoman.errors import UsageError
 from dragoman.plugins import vllm as plugin
 from dragoman.plugins.reading import decoder, prompt_end
-from dragoman.plugins.tokenizer import TEMPLATE_VARIABLE, format_of
-from tests.learned_templates import NO_TOOLS
+from dragoman.plugins.tokenizer import TEMPLATE_VARIABLE, format_of, proven_format
+from tests.learned_templates import NO_TOOLS, PYTHON_LIKE
 from tests.plugins import engines, vllm_stand_in
-from tests.plugins.outputs import NAMES, Output, Said, cuts, expected, outputs, summed, tokenizer_of, tools
+from tests.plugins.outputs import (
+    NAMES,
+    Output,
+    Said,
+    cuts,
+    expected,
+    made_tokenizer,
+    outputs,
+    summed,
+    tokenizer_of,
+    tools,
+)
+from tests.template_corpus import shared_rows, template_source
 
-MESSAGES = 12
+MESSAGES = 8
+CASES = "turns_engines.jsonl"
+ALL = "DRAGOMAN_ALL" in os.environ
 REASONING = "own.reasoning"
 
 
@@ -40,7 +55,7 @@ def parser_class(name: str = REASONING, **more: Any) -> Any:
     from vllm.parser import ParserManager
 
     asked = {"tool_parser_name": "dragoman", "reasoning_parser_name": "dragoman", "enable_auto_tools": True, **more}
-    return ParserManager.get_parser(tokenizer=tokenizer_of(name), **asked)
+    return ParserManager.get_parser(**{"tokenizer": tokenizer_of(name), **asked})
 
 
 def prompt_ids(name: str, **variables: Any) -> list[int]:
@@ -118,6 +133,15 @@ def test_a_template_without_calls_is_refused_when_the_server_starts(monkeypatch:
         parser_class("own.json_in_tags")
 
 
+def test_a_template_that_proved_some_of_its_calls_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Its history leaves the quotes of strings away, so not every value comes back."""
+    tokenizer = made_tokenizer(PYTHON_LIKE.replace("(v | tojson)", "(v if v is string else v | tojson)"))
+    for _ in range(2):
+        assert proven_format(tokenizer, claim="tool_calls").profile.tools is not None
+    (record,) = caplog.records
+    assert "did not prove all" in record.message
+
+
 def test_a_template_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     file = tmp_path / "other.jinja"
     file.write_text(NO_TOOLS, "utf-8")
@@ -148,6 +172,31 @@ def test_however_it_is_cut_the_message_is_our_turns(name: str) -> None:
         assert (reasoning or "", content or "", [(c.name, c.arguments) for c in calls or []]) == want
         seen += len(want[2])
     assert seen
+
+
+@pytest.mark.skipif(not shared_rows(CASES), reason="the handed corpus is not here")
+def test_cases_of_public_suites_read_as_our_turn_reads_them() -> None:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in shared_rows(CASES):
+        if row["request"].get("tools") and row["output"]:
+            rows.setdefault(row["template"], []).append(row)
+    calls = 0
+    for template in sorted(rows) if ALL else random.Random("cases").sample(sorted(rows), 6):
+        tokenizer = made_tokenizer(template_source(f"{template}.jinja"))
+        fmt, pick = format_of(tokenizer), random.Random(template)
+        if fmt.profile.generic_tools:
+            continue
+        made = parser_class(tokenizer=tokenizer)
+        for row in rows[template] if ALL else pick.sample(rows[template], min(8, len(rows[template]))):
+            asked = request(tools=row["request"]["tools"])
+            end = fmt.profile.assistant_header + row["request"]["generation_prompt"]
+            output = Output(*(tokenizer.encode(text, add_special_tokens=False) for text in (end, row["output"])), "")
+            end_read = prompt_end(fmt, output.prompt, decoder(fmt, tokenizer))
+            want = expected(fmt, output, end_read, row["request"]["tools"])
+            got = streamed(made(tokenizer, asked.tools), output, asked, pick, tokenizer)
+            assert got == want, row["id"]
+            calls += len(want[2])
+    assert calls
 
 
 def test_a_model_that_knows_no_tools_can_still_think() -> None:
