@@ -139,11 +139,12 @@ class _Sent:
 
     async def events(self, events: Iterable[bytes]) -> None:
         """In one message, the first time behind the head of the answer."""
-        data = b"".join(events)
+        opening = b""
         if not self.begun:
             headers = [(name.encode(), value.encode()) for name, value in sse.HEADERS.items()]
             await self({"type": "http.response.start", "status": 200, "headers": headers})
-            data = b"".join(self.opening()) + data
+            opening = b"".join(self.opening())
+        data = opening + b"".join(events)
         if data:
             await self({"type": "http.response.body", "body": data, "more_body": True})
 
