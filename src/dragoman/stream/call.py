@@ -123,8 +123,8 @@ class CallBuilder:
         """The call is over, complete or broken."""
         out = self._start(final=True)
         if self._broken:
-            out += self._deliver("" if self._writer is None else self._writer.release())
-            self.problems.append(("broken_call", f"the call of {self._called} left its format and stays as it is"))
+            told = f"the call of {self._called} left its format and stays as it is"
+            out += self._break_off("broken_call", told)
             self._note_unread()
             return out
         arguments = "".join(self._arguments)
@@ -141,9 +141,15 @@ class CallBuilder:
     def truncate(self) -> list[ToolCallDelta]:
         """The output ends by length inside the call: what came is kept, nothing is added."""
         out = self._start(final=True)
-        out += self._deliver("" if self._writer is None else self._writer.release())
-        self.problems.append(("truncated", f"the output ended by length inside the call of {self._called}"))
+        out += self._break_off("truncated", f"the output ended by length inside the call of {self._called}")
         self._note_unread()
+        return out
+
+    def _break_off(self, code: str, told: str) -> list[ToolCallDelta]:
+        """The rest of arguments that do not end: what is sure of it, and a problem that has what is not."""
+        sure, unsure = ("", "") if self._writer is None else self._writer.break_off()
+        out = self._deliver(sure)
+        self.problems.append((code, f"{told}; of the last value {unsure!r} is left" if unsure else told))
         return out
 
     def _flat_arguments(self) -> str:

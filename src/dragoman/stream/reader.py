@@ -99,8 +99,7 @@ class Reader:
                 break
             rest = self._consume(queue.pop(0))
             self._settle(out)
-        if self.ended:
-            self.unread = bool(rest or queue)
+        self.unread = rest is not None or bool(queue)
         return out
 
     def _consume(self, item: Item) -> Item | None:
