@@ -14,4 +14,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from dragoman.cli.demo import main
 
-    return main()
+    return main(as_json=arguments.json)
