@@ -169,6 +169,14 @@ def test_log_probabilities_by_id_and_by_text() -> None:
     assert chunks[0].logprobs == (TokenLogprob(-1.0, 7, "é".encode(), (best,)),)
 
 
+def test_log_probabilities_as_a_chat_tells_them() -> None:
+    other = {"token": "b", "bytes": [98], "logprob": -2.0, "id": 8}
+    told = {"content": [{"token": "?", "bytes": [195], "logprob": -1.0, "top_logprobs": [other, other]}]}
+    asked = Generation((1,), "", sampling=Sampling(logprobs=1))
+    chunks = collect(engine_of(line("é", "stop", logprobs=told), DONE), asked)
+    assert chunks[0].logprobs == (TokenLogprob(-1.0, None, b"\xc3", (TokenLogprob(-2.0, 8, b"b"),)),)
+
+
 @pytest.mark.parametrize(
     ("lines", "status", "match", "seen"),
     [
@@ -182,6 +190,8 @@ def test_log_probabilities_by_id_and_by_text() -> None:
         ([line("a", "abort"), DONE], 200, "gave the answer up", None),
         (["data: {oops}"], 200, "no JSON", None),
         (['data: {"choices": [{"text": 5}]}'], 200, "where text belongs", None),
+        ([line("a", token_ids=3)], 200, "cannot be read", None),
+        ([line("a", finish_reason={"type": "x"})], 200, "cannot be read", None),
     ],
 )
 def test_failures_are_ours_and_tell_the_reason(lines: list[str], status: int, match: str, seen: int | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import logging
 import socket
 import time
@@ -102,8 +103,20 @@ async def _serve(
     while not server.started and not running.done():  # noqa: ASYNC110 - uvicorn offers nothing else to wait for
         await asyncio.sleep(0.01)
     if server.started:
+        if not operations.settings.api_keys and not _is_own(settings.host):
+            LOG.warning("whoever reaches %s may use the model: no API key is asked for", settings.host)
         _tell(listener, opened, as_json=as_json, inspector=settings.inspector)
     await running
+
+
+def _is_own(host: str) -> bool:
+    """Only this machine reaches it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _server(app: ASGIApp, operations: Operations, drain_seconds: float) -> uvicorn.Server:

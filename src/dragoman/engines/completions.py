@@ -152,7 +152,11 @@ class Completions(HttpEngine):
             async for data in events:
                 if data == "[DONE]":
                     break
-                piece = reader.read(read_event(data))
+                event = read_event(data)
+                try:
+                    piece = reader.read(event)
+                except (TypeError, ValueError, KeyError, AttributeError) as error:
+                    raise EngineError(f"the engine sent a chunk that cannot be read: {data[:200]!r}") from error
                 if piece is not None:
                     yield piece
         if reader.finish is None:
@@ -285,9 +289,12 @@ def _finish(reason: Any) -> FinishReason:
 
 
 def _logprobs(told: Any, ids: tuple[int, ...], tops: int) -> tuple[TokenLogprob, ...]:
-    """Of a completion's ``logprobs`` object: parallel lists of tokens, numbers and likeliest tokens."""
+    """Of a completion's ``logprobs``: parallel lists of tokens, numbers and likeliest tokens, or a chat's entries."""
     if not isinstance(told, Mapping):
         return ()
+    entries = told.get("content")
+    if isinstance(entries, list):
+        return tuple(_entry(entry, tops) for entry in entries)
     tokens = told.get("tokens") or []
     values = told.get("token_logprobs") or []
     likeliest = told.get("top_logprobs") or []
@@ -303,6 +310,14 @@ def _logprobs(told: Any, ids: tuple[int, ...], tops: int) -> tuple[TokenLogprob,
             one = TokenLogprob(one.logprob, ids[at], one.data, top)
         out.append(one)
     return tuple(out)
+
+
+def _entry(told: Mapping[str, Any], tops: int) -> TokenLogprob:
+    """As chats tell it, and as llama-server does in completions too."""
+    data = told.get("bytes")
+    top = tuple(_entry(other, 0) for other in (told.get("top_logprobs") or ())[:tops])
+    known = bytes(data) if data is not None else str(told.get("token", "")).encode("utf-8", "replace")
+    return TokenLogprob(float(told["logprob"]), told.get("id"), known, top)
 
 
 def _logprob(token: str, value: float, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob:
