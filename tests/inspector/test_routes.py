@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -15,10 +18,11 @@ from dragoman.cli.main import main
 from dragoman.engine import EngineInfo, TokenLogprob
 from dragoman.engines.scripted import Dice, Scripted
 from dragoman.inspector import asked
-from dragoman.inspector.routes import inspector_routes
+from dragoman.inspector.routes import RUNS_MAX, inspector_routes
 from dragoman.limits import DEFAULT
 from dragoman.server.access import ApiKeys
 from dragoman.server.app import create_app
+from tests.server.live import live, wait_until
 from tests.server.service import CALL, CLOCK, MESSAGES, TEMPLATE, TOOLS, chat_format
 from tests.vocabularies import small_tokenizer
 
@@ -146,6 +150,27 @@ def test_a_run_tells_the_likeliest_tokens_and_where_the_mask_was_left() -> None:
 def test_an_engine_that_fails_says_so_in_the_stream() -> None:
     *_, last = lines(post("run", {"request": REQUEST}, Scripted([["So"]], failure="the power went")))
     assert "the power went" in last["error"]["message"]
+
+
+def test_who_goes_away_stops_the_engine_and_only_so_many_watch() -> None:
+    engine = Scripted([["on "] * 10_000 for _ in range(RUNS_MAX)], delay=0.005)
+    app = create_app(chat_format(), engine, model="m", clock=lambda: CLOCK)
+    app.router.routes.extend(inspector_routes(chat_format(), engine, model="m", clock=lambda: CLOCK))
+    watched: list[Iterator[str]] = []  # let go of, they would close their answers
+    with live(app) as address, ExitStack() as stack:
+        for _ in range(RUNS_MAX):
+            ask = httpx.stream(
+                "POST", f"{address}/inspector/run", json={"request": REQUEST}, trust_env=False, timeout=20
+            )
+            watched.append(stack.enter_context(ask).iter_lines())
+            assert next(watched[-1])
+        refused = httpx.post(f"{address}/inspector/run", json={"request": REQUEST}, trust_env=False, timeout=20)
+        assert refused.status_code == 429
+        assert "being watched already" in refused.json()["error"]["message"]
+        assert engine.record.running == RUNS_MAX
+        stack.close()
+        wait_until(lambda: engine.record.running == 0)
+    assert engine.record.cancelled == RUNS_MAX
 
 
 def test_a_pasted_template_is_learned_and_used() -> None:
