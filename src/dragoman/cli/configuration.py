@@ -87,7 +87,9 @@ class ServeSettings(BaseModel):
     concurrency: PositiveInt | None = Field(None, description="requests that are worked on at once")
     queue: int = Field(64, ge=0, description="requests that wait behind them; the rest is told 429")
     queue_seconds: PositiveFloat = Field(60.0, description="the longest wait in the queue")
-    body_bytes: PositiveInt = Field(BODY_BYTES_MAX, description="the largest request")
+    body_bytes: int = Field(
+        BODY_BYTES_MAX, gt=0, le=BODY_BYTES_MAX, description="the largest request; no more than this"
+    )
     body_seconds: PositiveFloat = Field(60.0, description="how long a request may take to come in")
     deadline_seconds: PositiveFloat | None = Field(None, description="the longest answer, its waiting included")
     drain_seconds: float = Field(30.0, ge=0, description="how long the end waits for what was begun")
