@@ -301,13 +301,16 @@ def test_control_tokens_of_a_tekken_file() -> None:
     assert listed.bytes_of(3 + ord("a")) == b"a"
 
 
-def test_control_tokens_of_a_tiktoken_file_come_from_the_configuration() -> None:
+def test_control_tokens_of_a_tiktoken_file_come_from_the_configuration(tmp_path: Path) -> None:
     entries = {"300": {"content": "<|im_end|>", "special": True}, "301": {"content": "<call>", "special": False}}
     config = {"added_tokens_decoder": entries, "eos_token": "<|im_end|>"}
     vocab = Vocabulary.from_tiktoken(tiktoken_file(), pre="qwen2", config=config)
     assert dict(vocab.controls) == {"<|im_end|>": 300, "<call>": 301}
     assert (vocab.eos_id, vocab.size) == (300, 302)
     assert vocab.encode([("<|im_end|>", False), ("<|im_end|>the", True)])[0] == 300
+    (tmp_path / "tiktoken.model").write_bytes(tiktoken_file())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    assert Vocabulary.from_folder(tmp_path, pre="kimi-k2").hash == vocab.hash
     with pytest.raises(VocabularyError, match="do not belong together"):
         wrong = {"added_tokens_decoder": {"7": {"content": "<|im_end|>"}}}
         Vocabulary.from_tiktoken(tiktoken_file(), pre="qwen2", config=wrong)
