@@ -475,6 +475,29 @@ def test_the_tool_parsers_own_tag_begins_behind_reasoning() -> None:
     assert parser.get_structural_tag(request(tools=tools())) is None
 
 
+def test_the_responses_api_is_held_too() -> None:
+    if not engines.vllm():
+        pytest.skip("vLLM is not installed")
+    from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+
+    flat = [{"type": "function", **tool["function"]} for tool in tools()]
+    for choice in ("required", {"type": "function", "name": "ring-bell"}):
+        asked = ResponsesRequest(model="m", input="Hi", tools=flat, tool_choice=choice)
+        parser = parser_class()(tokenizer_of(REASONING), asked.tools)
+        parser.set_prompt_token_ids(prompt_ids(REASONING))
+        tag = json.loads(parser.adjust_request(asked).structured_outputs.structural_tag)
+        assert "ring-bell" in json.dumps(tag)
+        # What cannot tell vLLM that reasoning is in the tag is held behind it.
+        assert ("<mull>\\n" in json.dumps(tag)) == hasattr(asked, "_grammar_from_parser")
+        ids = _ids(REASONING, '<mull>\nWell.\n</mull>\n\n<kul>{"name": "ring-bell", "arguments": {"times": 2}}</kul>')
+        text = tokenizer_of(REASONING).decode(ids)
+        reasoning, _, calls = parser.parse(text, asked, True, ids)
+        assert (reasoning, [(call.name, call.arguments) for call in calls]) == (
+            "Well.",
+            [("ring-bell", '{"times": 2}')],
+        )
+
+
 def test_vllm_takes_every_tag() -> None:
     """The real xgrammar and vLLM's own check of a request."""
     if not engines.vllm():
