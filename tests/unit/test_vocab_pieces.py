@@ -157,6 +157,19 @@ def test_a_character_without_a_piece_is_left_out_where_there_are_no_bytes() -> N
             assert vocab.encode([("<unk>", False), ("🤔", True)])[0] == 0
 
 
+@pytest.mark.parametrize("prefix", [True, False])
+def test_whether_stretches_begin_with_a_space_is_told(prefix: bool) -> None:
+    for (_, _, spaced_), vocab in VOCABS.items():
+        ids = vocab.encode([("<s>", False), ("x", True)])
+        assert vocab.adds_space == spaced_ == vocab.decode(ids[1:]).startswith(b" ")
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always" if prefix else "first"}
+    data = tokenizer_json(SMALL) | {"normalizer": None, "pre_tokenizer": {**metaspace, "split": False}}
+    vocab = Vocabulary.from_tokenizer_json(data)
+    ids = vocab.encode([("<s>", False), ("x", True)])
+    assert vocab.adds_space == prefix == vocab.decode(ids[1:]).startswith(b" ")
+    assert not TEKKEN.adds_space
+
+
 def test_spaces_are_trimmed_where_the_model_was_trained_so() -> None:
     vocab = Vocabulary.from_sentencepiece(model_file(PLAIN, trim=True))
     assert vocab.encode("  the    weather ") == vocab.encode("the weather")

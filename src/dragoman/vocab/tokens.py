@@ -240,6 +240,14 @@ class Vocabulary:
         """True: the tokenizer puts bos in front of every text. :meth:`encode` never does: the template writes it."""
         return self._plan.adds_bos
 
+    @property
+    def adds_space(self) -> bool:
+        """True: every stretch of text, at the start or behind a control token, is encoded with a space in front.
+
+        A model that was trained so writes that space too, and its tokens stand for it: the bytes here are literal.
+        """
+        return self._plan.adds_space
+
     def bytes_of(self, token_id: int) -> bytes | None:
         """The bytes of an ordinary token; None for a control token and for an id without a token."""
         self._check(token_id)
