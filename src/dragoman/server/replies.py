@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from dragoman.engine import Engine
 from dragoman.errors import DragomanError
 from dragoman.server import sse, wire
-from dragoman.server.generate import Ended, Job, Said, Usage, follow
+from dragoman.server.generate import follow
+from dragoman.server.jobs import Ended, Job, Said, Usage
 from dragoman.server.reading import Reading
 from dragoman.server.telling import Answer, Teller, usage_of
 

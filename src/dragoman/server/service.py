@@ -17,7 +17,8 @@ from dragoman.format import ChatFormat
 from dragoman.server import wire
 from dragoman.server.ask import Ask
 from dragoman.server.fields import INTEGER, LIST, TEXT, needed, shown
-from dragoman.server.generate import Job, make_turn, prepare_all, prepare_raw
+from dragoman.server.jobs import Job
+from dragoman.server.prepare import make_turn, prepare_all, prepare_raw
 from dragoman.server.props import props
 from dragoman.server.protocols import chat, completions, messages, responses
 from dragoman.server.protocols.chat_replies import ChatTeller

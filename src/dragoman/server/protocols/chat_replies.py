@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman.chat import Delta, Message
 from dragoman.server import sse, wire
-from dragoman.server.generate import Ended, Said, Usage
+from dragoman.server.jobs import Ended, Said, Usage
 from dragoman.server.likelihood import Scored
 from dragoman.server.protocols.chat import Shape
 from dragoman.server.telling import Answer, usage_of

@@ -28,7 +28,7 @@ from dragoman.server.fields import (
     shown,
     texts,
 )
-from dragoman.server.generate import Ended, Said, Usage
+from dragoman.server.jobs import Ended, Said, Usage
 from dragoman.server.likelihood import Scored
 from dragoman.server.protocols.chat import STREAM_OPTIONS
 from dragoman.server.telling import Answer, usage_of
