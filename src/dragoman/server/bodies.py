@@ -36,7 +36,7 @@ _CALL = {
 _MESSAGE = {
     "type": "object",
     "properties": {
-        "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
+        "role": {"enum": ["system", "developer", "user", "assistant", "tool", "function"]},
         "content": {"anyOf": [*_CONTENT["anyOf"], {"type": "null"}]},
         "tool_calls": {"type": "array", "items": _CALL},
         "tool_call_id": _TEXT,
@@ -85,9 +85,8 @@ _THEIR_MESSAGE = {
     "required": ["role", "content"],
 }
 _THEIR_CHOICE = {"type": "object", "properties": {"type": {"enum": ["auto", "any", "tool", "none"]}, "name": _TEXT}}
-_PROMPT = {
-    "anyOf": [_TEXT, {"type": "array", "items": _TEXT}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]
-}
+_IDS = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_PROMPT = {"anyOf": [_TEXT, _IDS, {"type": "array", "items": {"anyOf": [_TEXT, _IDS]}, "minItems": 1}]}
 
 
 def _body(
