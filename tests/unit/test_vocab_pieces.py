@@ -106,6 +106,27 @@ def test_harmless_conversations_get_the_ids_of_tokenizers(unigram: bool, prefix:
     assert VOCABS["json", unigram, prefix].encode(parts) == expected
 
 
+def with_normalized_token() -> dict[str, Any]:
+    """With a token that is looked for in the normalised text, where it is met behind a space only."""
+    data = tokenizer_json(SMALL)
+    flags = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": True, "special": True}
+    data["added_tokens"].append({"id": len(SMALL.pieces), "content": "<call>", **flags})
+    return data
+
+
+NORMALIZED = Vocabulary.from_tokenizer_json(with_normalized_token())
+NORMALIZED_REFERENCE = Tokenizer.from_str(json.dumps(with_normalized_token()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["<call>", " ", "the", "<s>", "\n", "é", "call>"]), max_size=9).map("".join))
+def test_tokens_that_the_normalizer_changes_are_met_where_tokenizers_meets_them(text: str) -> None:
+    vocab = NORMALIZED
+    assert vocab.encode([(text, False)]) == NORMALIZED_REFERENCE.encode(text, add_special_tokens=False).ids
+    ids = vocab.encode([("<s>", False), (text, True), (" <call>", False)])
+    assert [number for number in ids if vocab.is_control(number)] == [1, len(SMALL.pieces)]
+
+
 @pytest.mark.parametrize("form", ["model", "gguf"])
 def test_every_stretch_of_text_gets_its_space(form: str) -> None:
     """Behind a control token a tokenizer of this kind starts anew."""
