@@ -313,6 +313,13 @@ def test_without_a_reasoning_parser_its_markers_stay() -> None:
     assert content.endswith("Yes.")
 
 
+def test_without_a_reasoning_parser_what_the_prompt_opened_is_no_answer() -> None:
+    prompt = prompt_ids(REASONING) + _ids(REASONING, "<mull>\n")
+    parser, text = parser_class(reasoning_parser_name=None)(tokenizer_of(REASONING)), "Well.\n</mull>\n\nYes."
+    parser.set_prompt_token_ids(prompt)
+    assert parser.parse(text, request(), True, _ids(REASONING, text)) == (None, text, None)
+
+
 def test_hidden_reasoning_is_not_streamed() -> None:
     parser, tokenizer = parser_class()(tokenizer_of(REASONING)), tokenizer_of(REASONING)
     ids = _ids(REASONING, "<mull>\nWell.\n</mull>\n\nYes.")

@@ -127,8 +127,12 @@ class DragomanParser(Parser):
 
     def _new_stream(self, request: Any) -> Stream:
         self._by_text, self._scan = reads_text(request), None
+        asked = self._asked(request)
+        if not asked.read_reasoning:
+            # All that was generated is the answer, and nothing else: not what the prompt opened.
+            asked = replace(asked, prompt_end=self.format.profile.assistant_header)
         try:
-            turn = turn_of(self.format, self._asked(request))
+            turn = turn_of(self.format, asked)
         except DragomanError as error:
             raise refusal(error) from error
         return Stream(turn, by_text=self._by_text)
