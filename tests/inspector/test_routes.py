@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -258,3 +259,31 @@ def test_keys_guard_what_is_asked_and_not_the_page() -> None:
     assert guarded.get("/inspector/served").status_code == 401
     assert guarded.post("/inspector/template", json={}).status_code == 401
     assert guarded.get("/inspector/served", headers={"authorization": "Bearer secret"}).status_code == 200
+
+
+def test_nothing_that_is_asked_is_an_error_of_the_server() -> None:
+    """Values of every kind in every field, seeded: an answer or a refusal, never a 500."""
+    throw = random.Random(7)
+    values: list[Any] = [
+        *(None, True, 0, -1, 1.5, "", "x", "auto", "\ud800", "{{", [], [1], {}, {"a": 1}, 10**30),
+        *(MESSAGES, TOOLS, [{"role": "user"}], [{"role": 5, "content": {}}], {"type": "function"}),
+        *({"source": "{{ messages[0].content.x.y }}"}, {"name": "chatml"}, {"source": TEMPLATE, "eos_token": 3}),
+    ]
+    fields = ("messages", "tools", "tool_choice", "response_format", "enable_thinking", "max_tokens", "stop", "n")
+    ours = client(Scripted(lambda _: "So."))
+    seen = set()
+    for _ in range(300):
+        request = {**REQUEST, **{name: throw.choice(values) for name in throw.sample(fields, 2)}}
+        body = {"request": throw.choice([request, request, request, throw.choice(values)])}
+        for name in throw.sample(("template", "to", "output", "chunk", "cut_off"), 2):
+            body[name] = throw.choice(values)
+        path = throw.choice(("template", "prompt", "grammar", "replay", "run"))
+        response = ours.post(
+            f"/inspector/{path}", content=json.dumps(body), headers={"content-type": "application/json"}
+        )
+        assert response.status_code in (200, 400), (path, body, response.text)
+        seen.add(response.status_code)
+    assert seen == {200, 400}
+    for body in (b"", b"[", b"5", b"[" * 100_000):
+        answer = ours.post("/inspector/prompt", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400
