@@ -27,7 +27,7 @@ test-pure: $(VENV)/.dev
 
 # Every client, and schemathesis on the OpenAPI document of a running server. Two want an environment of their own.
 test-clients: $(VENV)/.dev $(VENV)-litellm/.made $(VENV)-instructor/.made
-	@$(PY) -m pytest tests/clients
+	@DRAGOMAN_ALL=1 $(PY) -m pytest tests/clients
 	@for name in litellm instructor; do $(VENV)-$$name/bin/python -m pytest -q tests/clients/test_$$name.py || exit 1; done
 	@$(PIP) install --quiet 'schemathesis>=4.32'
 	@$(PY) -m tests.clients.fuzz
