@@ -122,6 +122,24 @@ def test_both_names_give_one_parser_of_the_whole_turn() -> None:
     assert issubclass(parser_class(enable_auto_tools=False), DragomanParser)
 
 
+def test_beside_a_strangers_parser_vllms_own_composition_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vllm.parser import ParserManager
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.reasoning.abs_reasoning_parsers import ReasoningParser
+
+    from dragoman.plugins.vllm_parser import DragomanParser
+
+    class Stranger(ReasoningParser):  # type: ignore[misc, unused-ignore]
+        """Reasons about nothing."""
+
+    monkeypatch.setattr(ReasoningParserManager, "get_reasoning_parser", lambda name: Stranger)
+    made = ParserManager.get_parser(
+        tool_parser_name="dragoman", reasoning_parser_name="stranger", enable_auto_tools=True
+    )
+    assert not issubclass(made, DragomanParser)
+    assert made.tool_parser_cls.__name__ == "DragomanToolParser"
+
+
 def test_a_template_without_calls_is_refused_when_the_server_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     from dragoman.plugins.vllm_tools import DragomanToolParser
 
