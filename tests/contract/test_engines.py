@@ -25,6 +25,8 @@ from tests.contract.engines import SENTENCES, UPSTREAMS, Subject
 from tests.server.live import live, wait_until
 
 T = TypeVar("T")
+# A server that is running somewhere is held to the contract where its address is given.
+REAL = ("upstream",) if os.environ.get("DRAGOMAN_TEST_UPSTREAM") else ()
 
 
 class Loop:
@@ -73,7 +75,7 @@ def server_of() -> Iterator[Callable[[str], tuple[upstreams.Server, str]]]:
         yield start
 
 
-@pytest.fixture(params=["scripted", "dice", "embedded", "torch", *UPSTREAMS])
+@pytest.fixture(params=["scripted", "dice", "embedded", "torch", *REAL, *UPSTREAMS])
 def subject(
     request: pytest.FixtureRequest, run: Loop, server_of: Callable[[str], tuple[upstreams.Server, str]]
 ) -> Iterator[Subject]:
@@ -85,6 +87,10 @@ def subject(
         yield run(engines.embedded(request.getfixturevalue("real")))
     elif request.param == "torch":
         subject = engines.torch_model()
+        yield subject
+        run(subject.engine.aclose())
+    elif request.param == "upstream":
+        subject = run(engines.running(os.environ["DRAGOMAN_TEST_UPSTREAM"]))
         yield subject
         run(subject.engine.aclose())
     else:

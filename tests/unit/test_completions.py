@@ -53,6 +53,8 @@ def test_a_request_has_a_bound_always() -> None:
     """These servers write 16 tokens where nothing is said."""
     assert body_of()["max_tokens"] == 97
     assert body_of(sampling=Sampling(max_tokens=7))["max_tokens"] == 7
+    assert body_of(sampling=Sampling(max_tokens=98))["max_tokens"] == 97  # more is refused
+    assert body_of(sampling=Sampling(max_tokens=10**6), info=EngineInfo(model="m"))["max_tokens"] == 10**6
     assert body_of(info=EngineInfo(model="m"))["max_tokens"] == 4093
     assert body_of(info=EngineInfo(model="m", context_tokens=2))["max_tokens"] == 1
 

@@ -205,10 +205,12 @@ def completion_body(request: Generation, info: EngineInfo, flavour: Flavour) -> 
 
 
 def _bound(request: Generation, info: EngineInfo) -> int:
-    if request.sampling.max_tokens is not None:
-        return request.sampling.max_tokens
-    room = (info.context_tokens or UNKNOWN_CONTEXT_TOKENS) - len(request.prompt_ids)
-    return max(room, 1)
+    """No more than there is room for: an answer ends there all the same, and these servers refuse a larger number."""
+    wanted = request.sampling.max_tokens
+    if wanted is not None and info.context_tokens is None:
+        return wanted
+    room = max((info.context_tokens or UNKNOWN_CONTEXT_TOKENS) - len(request.prompt_ids), 1)
+    return room if wanted is None else min(wanted, room)
 
 
 def _sampling(request: Generation, flavour: Flavour) -> Fields:
