@@ -15,6 +15,7 @@ from dragoman.server.ask import Ask
 from dragoman.server.fields import (
     CHOICES_MAX,
     FLAG,
+    FORM_REFUSALS,
     INTEGER,
     LIST,
     OBJECT,
@@ -50,6 +51,7 @@ FIELDS: Mapping[str, Kind] = {
     **dict.fromkeys(BUDGETS, INTEGER),
 }
 REFUSED: Mapping[str, Refusal] = {
+    **FORM_REFUSALS,
     "best_of": Refusal((1,), "give n, and choose among the answers"),
     "audio": Refusal((), "only text is written"),
     "modalities": Refusal((["text"],), "only text is written"),
