@@ -9,7 +9,7 @@ HOT := setup.py $(foreach name,lazy_automaton walk,src/dragoman/grammar/$(name).
 VOCABULARIES := $(VENV)/vocabularies/qwen3 $(VENV)/vocabularies/llama3_1
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python3.10 python
 
-.PHONY: demo serve test test-pure test-clients test-engines lint format bench bench-masks bench-reading bench-serving clean
+.PHONY: demo serve test test-pure test-clients test-engines lint format bench bench-masks bench-reading bench-serving bench-upstream clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -70,6 +70,10 @@ bench: $(VENV)/.dev
 bench-reading: $(VENV)/.dev
 	-@$(PIP) install --quiet --no-deps llm-router-utils==0.8.1 partial-json-parser==0.2.1.1.post7 orjson==3.13.0
 	@$(PY) -m bench.reading --record
+
+# Turns through a server that is running: make bench-upstream UPSTREAM=http://127.0.0.1:8000 (ARGUMENTS=... for more).
+bench-upstream: $(VENV)/.dev
+	@$(PY) -m bench.upstream --upstream $(UPSTREAM) $(ARGUMENTS) --record
 
 # 200 streams at once for a minute, beside the same engine without the server.
 bench-serving: $(VENV)/.dev
