@@ -75,6 +75,7 @@ class ServeSettings(BaseModel):
     media_placeholder: str | None = Field(None, description="what stands for a picture or sound")
     vocab: str | None = Field(None, description="tokenizer.json, .gguf or folder of the upstream's model")
     context: PositiveInt | None = Field(None, description="tokens of context")
+    masks: bool = Field(False, description="constrain llama.cpp by masks of our own, a token a request")
     threads: PositiveInt | None = Field(None, description="threads of the embedded engine")
     # The server.
     host: str = Field("127.0.0.1", description="where to listen")
@@ -223,6 +224,6 @@ _ENGINE = frozenset(
     (
         *("model", "upstream", "engine", "upstream_model", "upstream_key", "text_prompts", "template"),
         *("chat_template", "no_jinja", "chat_template_kwargs", "prefill_assistant", "media_placeholder", "vocab"),
-        *("context", "threads"),
+        *("context", "masks", "threads"),
     )
 )
