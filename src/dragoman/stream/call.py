@@ -52,6 +52,7 @@ class CallBuilder:
         self._broken = False
         self._closed = False
         self._arguments: list[str] = []  # delivered, or waiting for the first piece
+        self._own: list[str] = []  # text of the call itself, until the name is there
         self._text: list[str] = []  # of the open region of _WHOLE
         self._outer: list[str] = []  # of the id around an open name
         self._in_id = False
@@ -64,8 +65,8 @@ class CallBuilder:
 
     @property
     def raw(self) -> str:
-        """What was read of a call whose name never came."""
-        return "".join([*self._text, *self._arguments])
+        """What was read of a call whose name never came; its own text where it has no regions yet."""
+        return "".join([*self._text, *self._arguments]) or "".join(self._own)
 
     def to_tool_call(self) -> ToolCall:
         return ToolCall(self._id, self._name or "", "".join(self._arguments))
@@ -93,6 +94,8 @@ class CallBuilder:
             return self._deliver(text)
         if tag == "call":
             self._object.text(text)
+            if not self._started:
+                self._own.append(text)
         if tag.startswith("value."):
             return self._deliver((self._writer or self._tagged()).feed(text))
         if tag in _WHOLE:
