@@ -171,6 +171,16 @@ def test_log_probabilities_by_id_and_by_text() -> None:
     assert chunks[0].logprobs == (TokenLogprob(-1.0, 7, "é".encode(), (best,)),)
 
 
+def test_a_server_that_tells_no_log_probabilities_is_found_out() -> None:
+    asked = Generation((1,), "", sampling=Sampling(logprobs=0))
+    with pytest.raises(EngineError, match="tells no log probabilities"):
+        collect(engine_of(line("a"), line("b", "stop"), DONE), asked)
+    # A piece between that brings text alone is no such server.
+    told = {"tokens": ["a"], "token_logprobs": [-1.0], "top_logprobs": [{}]}
+    chunks = collect(engine_of(line("a", logprobs=told), line("b"), line("", "stop"), DONE), asked)
+    assert [len(chunk.logprobs) for chunk in chunks] == [1, 0, 0]
+
+
 def test_log_probabilities_as_a_chat_tells_them() -> None:
     other = {"token": "b", "bytes": [98], "logprob": -2.0, "id": 8}
     told = {"content": [{"token": "?", "bytes": [195], "logprob": -1.0, "top_logprobs": [other, other]}]}

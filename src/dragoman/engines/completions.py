@@ -253,6 +253,7 @@ class _Reader:
     def __init__(self, logprobs: int | None) -> None:
         self._tops = logprobs
         self._written = 0
+        self._told = False  # log probabilities
         self._usage: Mapping[str, Any] = {}
         self.finish: FinishReason | None = None
 
@@ -270,7 +271,12 @@ class _Reader:
         if not isinstance(text, str):
             raise EngineError(f"the engine sent {text!r:.200} where text belongs")
         self._written += len(ids) or bool(text)
-        logprobs = () if self._tops is None else _logprobs(choice.get("logprobs"), ids, self._tops)
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if self._tops is not None:
+            logprobs = _logprobs(choice.get("logprobs"), ids, self._tops)
+            if text and not logprobs and not self._told:
+                raise EngineError("the engine tells no log probabilities, though it was asked for them")
+            self._told = self._told or bool(logprobs)
         return Chunk(text, ids, logprobs=logprobs) if text or ids or logprobs else None
 
     def last(self) -> Chunk:
