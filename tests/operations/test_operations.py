@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,6 +29,7 @@ from tests.server.service import CALL, INFO, MESSAGES, TOOLS, chat_format
 
 ENDLESS = "word " * 20_000
 CHAT = "/v1/chat/completions"
+ROOT = Path(__file__).parents[2]
 SECRET = "a-word-that-no-log-may-hold"
 
 
@@ -344,3 +346,9 @@ def test_the_queue_counts_to_the_deadline() -> None:
             return await asyncio.gather(*(client.post(CHAT, json={"messages": MESSAGES}) for _ in range(2)))
 
     assert [answer.status_code for answer in asyncio.run(asyncio.wait_for(work(), 30.0))] == [504, 504]
+
+
+def test_the_documentation_knows_every_number() -> None:
+    told = set(re.findall(r"`(dragoman_\w+)`", (ROOT / "docs" / "serving.md").read_text()))
+    shown = set(re.findall(r"^# TYPE (dragoman_\w+) ", Operated("x").client.get("/metrics").text, re.MULTILINE))
+    assert told == {name for name in shown if not name.endswith("_created")}
