@@ -12,8 +12,6 @@ from dragoman.cli.sources import add_template, load_format
 from dragoman.errors import UsageError
 from dragoman.vocab import Vocabulary
 
-SUMMARY = "measure learning, prompts, reading and masks of a template and a vocabulary"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template(parser)

@@ -6,7 +6,6 @@ import argparse
 
 from dragoman.cli.output import print_json
 
-SUMMARY = "print the completion script of a shell"
 _HOW = """\
 bash: dragoman completion bash > ~/.local/share/bash-completion/completions/dragoman
 zsh:  dragoman completion zsh > "${fpath[1]}/_dragoman"
@@ -20,7 +19,7 @@ _FOLDERS = ("FOLDER",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = f"{SUMMARY}\n\n{_HOW}"
+    parser.description = f"{parser.description}\n\n{_HOW}"
     parser.add_argument("shell", choices=_SHELLS, help="the shell")
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dragoman.server.operations import Operations
 
 LOG = logging.getLogger("dragoman.server")
-SUMMARY = "serve a model over HTTP, for any OpenAI client"
 _SHUTDOWN_S = 3  # what has been told its end has so long to say it
 _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{"stream": true, \
 "tool_choice": "required", \
@@ -36,11 +35,9 @@ _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/js
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from dragoman.cli.configuration import add_settings
+
     add_engine(parser, key=None, defaults=False)
-    try:
-        from dragoman.cli.configuration import add_settings
-    except ImportError:  # said when it is run; --help of the other verbs must work without the server
-        return
     add_settings(parser)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import anyio.to_thread
 
-from dragoman.chat import Delta, Message, Problem, ToolCall
+from dragoman.chat import Delta, Problem
 from dragoman.engine import Chunk, Engine
 from dragoman.server.jobs import Ended, Job, Piece, Said, Usage
 from dragoman.server.likelihood import Alignment, scored
@@ -117,26 +117,3 @@ async def _closed(chunks: AsyncIterator[Chunk]) -> AsyncIterator[AsyncIterator[C
         close = getattr(chunks, "aclose", None)
         if close is not None:
             await close()
-
-
-class Sum:
-    """Adds deltas up, so that a whole answer is the streamed one by construction."""
-
-    def __init__(self) -> None:
-        self._content: list[str] = []
-        self._reasoning: list[str] = []
-        self._calls: list[tuple[str, str, list[str]]] = []
-
-    def add(self, deltas: Iterable[Delta]) -> None:
-        for delta in deltas:
-            self._content.append(delta.content)
-            self._reasoning.append(delta.reasoning_content)
-            for call in delta.tool_calls:
-                if call.name is not None:
-                    self._calls.append((call.id or "", call.name, []))
-                self._calls[call.index][2].append(call.arguments)
-
-    @property
-    def message(self) -> Message:
-        calls = tuple(ToolCall(id, name, "".join(arguments)) for id, name, arguments in self._calls)
-        return Message("".join(self._content), "".join(self._reasoning), calls)

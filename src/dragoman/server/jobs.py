@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from dragoman.chat import Delta, Problem
+from dragoman.chat import Delta, Message, Problem, ToolCall
 from dragoman.engine import Generation
 from dragoman.server.likelihood import Scored
 from dragoman.server.reading import Reading
@@ -84,3 +84,26 @@ class Ended:
 
 
 Piece: TypeAlias = Delta | Ended
+
+
+class Sum:
+    """Adds deltas up, so that a whole answer is the streamed one by construction."""
+
+    def __init__(self) -> None:
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[tuple[str, str, list[str]]] = []
+
+    def add(self, deltas: Iterable[Delta]) -> None:
+        for delta in deltas:
+            self._content.append(delta.content)
+            self._reasoning.append(delta.reasoning_content)
+            for call in delta.tool_calls:
+                if call.name is not None:
+                    self._calls.append((call.id or "", call.name, []))
+                self._calls[call.index][2].append(call.arguments)
+
+    @property
+    def message(self) -> Message:
+        calls = tuple(ToolCall(id, name, "".join(arguments)) for id, name, arguments in self._calls)
+        return Message("".join(self._content), "".join(self._reasoning), calls)
