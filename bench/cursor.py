@@ -5,7 +5,7 @@
 The model's forward pass is stood in for by a sleep, and by a product of matrices that leaves the interpreter's lock
 (one thread of BLAS). Masks are cold where it says so: a fresh compilation of each of the tool-call schemas, nothing
 kept of the vocabulary. Wall-clock times: of batches the best of some rounds, of waiting the percentiles of all tokens.
-Only the ratios of one run mean anything, and on a machine with other work (``load``) the prefetching thread has to wait.
+Only the ratios of one run mean anything; on a machine with other work (``load``) the prefetching thread has to wait.
 """
 
 from __future__ import annotations
