@@ -19,8 +19,10 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from dragoman.cli.engines import Opened, add_engine, open_engine
+from dragoman.engine import GrammarForm, GrammarSpec
 from dragoman.engines.recognise import Upstream, recognise
 from dragoman.errors import EngineError, UsageError
+from dragoman.format import ChatFormat
 from dragoman.server.app import create_app
 from tests.contract import upstreams
 from tests.server.live import live
@@ -193,6 +195,23 @@ def test_a_server_that_is_lost_in_the_middle_is_an_event(folder: Path) -> None:
     assert error["type"] == "engine_error"
     assert "went away" in error["message"]
     assert whole.status_code == 502
+
+
+def test_a_grammar_is_written_once_for_equal_requests(folder: Path) -> None:
+    fmt = ChatFormat.from_pretrained(folder)
+
+    def spec(form: GrammarForm, **options: Any) -> GrammarSpec | None:
+        tools = options.pop("tools", TOOLS)
+        return fmt.turn(MESSAGES, tools, **{"tool_choice": "required", **options}).grammar.spec((form,))
+
+    forms: tuple[GrammarForm, ...] = ("gbnf", "lark", "ebnf", "structural_tag")
+    for form in forms:
+        first = spec(form)
+        assert first is not None
+        assert first.form == form
+        assert spec(form) is first
+        others = [spec(form, tool_choice="auto"), spec(form, tools=TOOLS[:1]), spec(form, parallel_tool_calls=False)]
+        assert all(other is not None and other.text != first.text for other in others)
 
 
 def _last_event(body: bytes) -> Any:
