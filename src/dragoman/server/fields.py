@@ -194,6 +194,8 @@ def turn_arguments(body: Mapping[str, Any]) -> dict[str, Any]:
     schema = body.get("json_schema")  # llama-server's own name for the commonest response_format
     if schema is not None and "response_format" not in arguments:
         arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
+    if arguments.get("reasoning_format") == "deepseek-legacy":  # today the same, also to llama-server
+        arguments["reasoning_format"] = "deepseek"
     thinking = arguments.get("chat_template_kwargs", {}).get("enable_thinking")
     if thinking is not None and not FLAG.check(thinking):
         name = "chat_template_kwargs.enable_thinking"
