@@ -261,3 +261,42 @@ def test_errors_say_whose_fault_it_is() -> None:
     hidden = wire.error_body(RuntimeError("a path, a secret"))["error"]
     assert "secret" not in hidden["message"]
     assert hidden["type"] == "server_error"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        5,
+        True,
+        [],
+        "get_time",
+        "any",
+        {},
+        {"type": "function"},
+        {"type": "function", "function": None},
+        {"type": "function", "function": "get_time"},
+        {"type": "function", "function": {"name": None}},
+        {"type": "function", "function": {"name": ["get_time"]}},
+        {"type": ["function"]},
+        {"function": {"name": "get_time"}},
+        {"type": "custom", "custom": {"name": "get_time"}},
+        {"type": "allowed_tools"},
+        {"type": "allowed_tools", "allowed_tools": None},
+        {"type": "allowed_tools", "allowed_tools": []},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [None]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": ["get_time"]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function"}]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": ["auto"], "tools": [{"name": "get_time"}]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": {}}}]}},
+    ],
+)
+def test_a_malformed_tool_choice_is_refused_by_name(choice: Any) -> None:
+    for path, body in (
+        ("/v1/chat/completions", {"messages": MESSAGES, "tools": TOOLS}),
+        ("/v1/responses", {"input": "Hi", "tools": [{"type": "function", **tool["function"]} for tool in TOOLS]}),
+    ):
+        response = Service(["Hi."]).post({**body, "tool_choice": choice}, path)
+        assert response.status_code == 400, choice
+        assert response.json()["error"]["param"].startswith("tool_choice")

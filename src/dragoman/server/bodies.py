@@ -13,16 +13,13 @@ Schema = Mapping[str, Any]
 _TEXT = {"type": "string"}
 _PARTS = {"type": "array", "items": {"type": "object", "properties": {"type": _TEXT}, "required": ["type"]}}
 _CONTENT = {"anyOf": [_TEXT, _PARTS]}
-_FUNCTION = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "minLength": 1},
-        "description": _TEXT,
-        "parameters": {"type": "object"},
-        "strict": {"type": ["boolean", "null"]},
-    },
-    "required": ["name"],
+_FUNCTION_FIELDS = {
+    "name": {"type": "string", "minLength": 1},
+    "description": _TEXT,
+    "parameters": {"type": "object"},
+    "strict": {"type": ["boolean", "null"]},
 }
+_FUNCTION = {"type": "object", "properties": _FUNCTION_FIELDS, "required": ["name"]}
 _TOOL = {"type": "object", "properties": {"type": {"const": "function"}, "function": _FUNCTION}}
 _CALL = {
     "type": "object",
@@ -69,7 +66,7 @@ _ITEM = {
         },
     ]
 }
-_FLAT_TOOL = {**_FUNCTION, "properties": {"type": {"const": "function"}, **_FUNCTION["properties"]}}  # type: ignore[dict-item]
+_FLAT_TOOL = {**_FUNCTION, "properties": {"type": {"const": "function"}, **_FUNCTION_FIELDS}}
 _THEIR_TOOL = {
     "type": "object",
     "properties": {

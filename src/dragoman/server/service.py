@@ -71,7 +71,7 @@ class Service:
         """``POST /v1/chat/completions``"""
         ask, shape = chat.read(await _body(request), self.settings)
         head, jobs = await self._prepared(ask, "chatcmpl-")
-        teller = ChatTeller.of(head, shape, ask.n, jobs[0].prompt_tokens)
+        teller = ChatTeller(head, shape, ask.n, jobs[0].prompt_tokens)
         return Reply(jobs, self.engine, teller, ask.stream, ask.ping_seconds)
 
     async def responses(self, request: Request) -> Reply:
