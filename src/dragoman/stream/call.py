@@ -144,7 +144,8 @@ class CallBuilder:
     def truncate(self) -> list[ToolCallDelta]:
         """The output ends by length inside the call: what came is kept, nothing is added."""
         out = self._start(final=True)
-        out += self._break_off("truncated", f"the output ended by length inside the call of {self._called}")
+        called = self._called if self._name is not None or not self.raw else f"{self._called}, which began {self.raw!r}"
+        out += self._break_off("truncated", f"the output ended by length inside the call of {called}")
         self._note_unread()
         return out
 
