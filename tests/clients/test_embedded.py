@@ -21,7 +21,7 @@ openai = pytest.importorskip("openai")
 pytest.importorskip("xllamacpp")
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.anyio]
-# A model's answer takes a second or two of both cores: the usual run asks by two clients, make test-clients by all.
+# A model's answer takes a second or two of both cores: the usual run asks by one client, make test-clients by all.
 ALL = pytest.mark.skipif(not os.environ.get("DRAGOMAN_ALL"), reason="set DRAGOMAN_ALL=1, or make test-clients")
 QUESTION = "What is the weather like in Lisbon, in celsius?"
 
@@ -145,6 +145,7 @@ def test_langchain(address: str) -> None:
         assert isinstance(model.with_structured_output(Weather).invoke(QUESTION), Weather)
 
 
+@ALL
 def test_anthropic(address: str) -> None:
     anthropic = pytest.importorskip("anthropic")
     tool = {"name": TOOL["name"], "description": TOOL["description"], "input_schema": PARAMETERS}
