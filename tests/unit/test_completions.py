@@ -80,7 +80,7 @@ def test_vllm_is_asked_to_hide_nothing() -> None:
         "stop": ["<|end|>"],
         "temperature": 0.0,
         "top_k": 3,
-        "seed": -1,
+        "seed": 2**63 - 1,
         "logit_bias": {"7": -100.0, "8": 1.5},
         "logprobs": 2,
         "return_tokens_as_token_ids": True,
@@ -121,6 +121,11 @@ def test_each_server_has_its_own_field_for_a_grammar(flavour: Flavour, spec: Gra
 def test_what_the_server_would_ignore_or_misread_is_refused(flavour: Flavour, fields: Any, match: str) -> None:
     with pytest.raises(UsageError, match=match):
         body_of(flavour, **fields)
+
+
+def test_a_seed_of_minus_one_is_none() -> None:
+    assert "seed" not in body_of(sampling=Sampling(seed=-1))
+    assert body_of(sampling=Sampling(seed=0))["seed"] == 0
 
 
 def test_a_plain_server_gets_the_plain_fields_only() -> None:

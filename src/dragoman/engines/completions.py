@@ -222,9 +222,9 @@ def _sampling(request: Generation, flavour: Flavour) -> Fields:
         if name not in flavour.sampling:
             raise UsageError(f"{flavour.name} takes no {name}; leave it out", param=name)
         out[name] = value
-    seed = out.get("seed")
-    if seed is not None and seed >= 1 << 63:  # their seeds are signed
-        out["seed"] = seed - (1 << 64)
+    seed = out.pop("seed", None)
+    if seed is not None and seed != -1:  # which asks for any; theirs have 63 bits
+        out["seed"] = seed % (1 << 63)
     bias = request.sampling.logit_bias
     for token, added in bias.items():
         if math.isnan(added) or added == math.inf:
