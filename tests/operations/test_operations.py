@@ -171,7 +171,8 @@ def test_a_deadline_before_the_first_piece_is_a_status(stream: bool) -> None:
 
 
 def test_a_deadline_in_the_middle_is_an_event_and_the_last() -> None:
-    server = Operated(ENDLESS, delay=0.005, settings=OperationsSettings(deadline_seconds=0.3))
+    _ = chat_format().turn(MESSAGES).reader  # made before the clock runs
+    server = Operated(ENDLESS, delay=0.005, settings=OperationsSettings(deadline_seconds=1.0))
     answer = server.client.post(CHAT, json={"messages": MESSAGES, "stream": True})
     assert answer.status_code == 200
     *_, last, rest = answer.content.split(b"\n\n")
