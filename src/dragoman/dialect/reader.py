@@ -206,7 +206,9 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     )
     opened: Node | None = None
     if reasoning.open.text:
-        opened = seq(GAP, _opened(reasoning, controls))
+        # Models that were trained without a prompt that opens the block open it once more.
+        once = seq(GAP, _opened(reasoning, controls))
+        opened = seq(once, opt(once))
     leftover = seq(GAP, closed, answer)
     rules["start"] = alt(leftover, answer) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, answer)
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):
