@@ -17,7 +17,7 @@ from dragoman.proof import Status
 from dragoman.vocab import Vocabulary
 
 # Names a template file for every plug-in: an engine does not tell its parsers which template replaced the model's own.
-TEMPLATE_VARIABLE = "DRAGOMAN_CHAT_TEMPLATE"
+TEMPLATE_VARIABLE = "DRAGOMAN_PLUGIN_TEMPLATE"
 _LOG = logging.getLogger(__name__)
 _KEPT: WeakKeyDictionary[Any, tuple[tuple[str, str | None], ChatFormat]] = WeakKeyDictionary()
 
@@ -25,7 +25,7 @@ _KEPT: WeakKeyDictionary[Any, tuple[tuple[str, str | None], ChatFormat]] = WeakK
 def format_of(tokenizer: Any) -> ChatFormat:
     """The format of a transformers tokenizer, or of an engine's wrapper of one.
 
-    The template is the file that DRAGOMAN_CHAT_TEMPLATE names, else the tokenizer's own. Token ids can be read where
+    The template is the file that DRAGOMAN_PLUGIN_TEMPLATE names, else the tokenizer's own. Token ids can be read where
     the tokenizer has a tokenizer.json; a format without a vocabulary reads text.
     Raises: UsageError for a tokenizer without a template, TemplateError for a broken one.
     """
