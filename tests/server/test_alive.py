@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import anyio
 import httpx
 import openai
 import pytest
@@ -38,16 +40,16 @@ def test_none_where_none_are_wanted_or_needed() -> None:
 def test_what_fails_after_a_sign_of_life_is_an_event() -> None:
     class Broken(Scripted):
         async def generate(self, request: Any) -> Any:
-            import anyio
-
             await anyio.sleep(0.1)
             raise RuntimeError("a secret")
             yield
 
     response = Service(engine=Broken([], info=INFO)).chat(**PATIENCE)
     assert response.status_code == 200
-    *_, last = [line for line in response.text.split("\n\n") if line]
-    assert '"type":"server_error"' in last
+    events = [json.loads(line[6:]) for line in response.text.split("\n\n") if line.startswith("data: ")]
+    assert events[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert events[-1]["error"]["type"] == "server_error"
+    assert len(events) == 2
     assert "secret" not in response.text
 
 

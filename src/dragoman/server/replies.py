@@ -131,7 +131,8 @@ class Reply:
         if not sent.begun:
             await response(scope, receive, sent)
         elif self.stream:
-            await sent.end(b"".join(self.teller.failed(error)))
+            await sent.events(self.teller.failed(error))  # behind the opening, where a sign of life was all there was
+            await sent.end()
 
 
 async def while_connected(
