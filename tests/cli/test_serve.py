@@ -93,3 +93,17 @@ def test_a_prompt_that_is_too_long_is_refused_with_both_sizes(server: tuple[str,
     error = response.json()["error"]
     assert error["code"] == "context_length_exceeded"
     assert "4096" in error["message"]
+
+
+def test_the_inspector_is_its_front_page(server: tuple[str, str]) -> None:
+    address, model = server
+    assert "dragoman inspector" in httpx.get(address, trust_env=False).text
+    assert httpx.get(f"{address}/inspector/served", trust_env=False).json()["model"] == model
+    body = {"request": {**REQUEST, "max_tokens": 256}}
+    answer = httpx.post(f"{address}/inspector/run", json=body, timeout=120.0, trust_env=False)
+    first, *steps = map(json.loads, answer.text.splitlines())
+    assert (first["enforced"], first["unwatched"], steps[-1]["unwatched"]) == ("gbnf", None, None)
+    tokens = [token for step in steps[:-1] for token in step["tokens"]]
+    assert all(token["allowed"] for token in tokens), "the engine's grammar and our masks agree"
+    assert tokens[0]["likeliest"][0]["probability"] > 0
+    assert steps[-1]["result"]["finish_reason"] == "tool_calls"

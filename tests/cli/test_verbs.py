@@ -420,21 +420,36 @@ def test_serve_says_what_it_lacks(run: Run) -> None:
         assert "--port" in err
         code, _, err = run("serve", "--upstream", address, "--port", "0")
         assert code == 2
-        assert "--vocab" in err
+        assert "is a dragoman itself" in err
 
 
-def test_inspecting_needs_the_core_only(template: Path) -> None:
-    """Neither a web framework nor an HTTP client nor a tokenizer library is loaded for it."""
+def test_what_needs_no_engine_needs_the_core_only(template: Path, tools: Path, tmp_path: Path) -> None:
+    """Neither a web framework nor an HTTP client nor a tokenizer library is loaded; other verbs name the extra."""
+    (tmp_path / "out.txt").write_text(OUTPUT)
+    (tmp_path / "cases.jsonl").write_text(json.dumps(case()) + "\n")
+    request = [str(template), "--tools", str(tools)]
+    wanted = [
+        *(["inspect", str(template), "--grammar"], ["render", *request, "--parts"], ["models"], ["completion", "bash"]),
+        ["parse", *request, "--output", str(tmp_path / "out.txt"), "--steps"],
+        *(["grammar", *request, "--to", to] for to in ("gbnf", "lark", "response-template", "listing")),
+        ["check", str(tmp_path / "cases.jsonl"), "--templates", str(tmp_path)],
+        ["bench", str(template), "--tokens", "10", "--turns", "1"],
+    ]
     program = (
         "import sys\n"
-        "for name in ('starlette', 'uvicorn', 'httpx', 'anyio', 'openai', 'tokenizers', 'transformers', 'xllamacpp'):\n"
+        "for name in ('starlette', 'uvicorn', 'httpx', 'anyio', 'openai', 'tokenizers', 'transformers', 'xllamacpp',\n"
+        "             'pydantic', 'pydantic_settings', 'prometheus_client'):\n"
         "    sys.modules[name] = None\n"
         "from dragoman.cli.main import main\n"
-        f"sys.exit(main(['inspect', {str(template)!r}]))\n"
+        f"for words in {wanted!r}:\n"
+        "    assert main(words) == 0, words\n"
+        "for words in (['chat', '-m', 'x'], ['serve', '--port', '0']):\n"
+        "    assert main(words) == 2, words\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "What was proven" in done.stdout
+    assert done.stderr.count("pip install 'dragoman[") == 2
 
 
 def test_a_reader_that_has_enough_is_no_failure(template: Path) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from dragoman.engine import Engine, Generation, GrammarSpec, Sampling
+from dragoman.engines.completions import Completions
 from dragoman.engines.embedded import Embedded
+from dragoman.engines.recognise import recognise
 from dragoman.engines.scripted import Dice, Record, Scripted
 from dragoman.engines.torch_model import TorchModel
 from tests.contract import upstreams
@@ -189,6 +191,17 @@ async def embedded(engine: Embedded) -> Subject:
     # A ban on the full stop keeps the endless request endless; no other request writes one.
     dot = (await engine.tokenize("."))[0]
     return Subject(engine, tuple(prompt), {"temperature": 1.0, "logit_bias": {dot: float("-inf")}})
+
+
+async def running(address: str) -> Subject:
+    """A vLLM or SGLang that somebody started: DRAGOMAN_TEST_UPSTREAM is its address. A random model will do."""
+    found = await recognise(address)
+    engine = found.open()
+    assert isinstance(engine, Completions)
+    asked = {"model": found.model, "prompt": ".", "add_special_tokens": False}
+    dot = (await engine.lookup("POST", "/tokenize", asked))["tokens"][0]  # see embedded()
+    spell = structural_tag if "structural_tag" in found.flavour.grammars else None
+    return Subject(engine, (40, 41, 42), {"temperature": 1.0, "logit_bias": {dot: float("-inf")}}, spell)
 
 
 # Servers of our own that answer as others do: how each is made, and how a grammar is spelt for it.

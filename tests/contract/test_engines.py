@@ -17,7 +17,7 @@ import pytest
 
 from dragoman.engine import Chunk, Generation, GrammarSpec, Sampling, Trigger
 from dragoman.engines.embedded import Embedded
-from dragoman.engines.recognise import recognise
+from dragoman.engines.recognise import Upstream, recognise
 from dragoman.engines.scripted import Dice, Record, Scripted
 from dragoman.errors import EngineError
 from tests.contract import engines, upstreams
@@ -25,6 +25,8 @@ from tests.contract.engines import SENTENCES, UPSTREAMS, Subject
 from tests.server.live import live, wait_until
 
 T = TypeVar("T")
+# A server that is running somewhere is held to the contract where its address is given.
+REAL = ("upstream",) if os.environ.get("DRAGOMAN_TEST_UPSTREAM") else ()
 
 
 class Loop:
@@ -73,7 +75,7 @@ def server_of() -> Iterator[Callable[[str], tuple[upstreams.Server, str]]]:
         yield start
 
 
-@pytest.fixture(params=["scripted", "dice", "embedded", "torch", *UPSTREAMS])
+@pytest.fixture(params=["scripted", "dice", "embedded", "torch", *REAL, *UPSTREAMS])
 def subject(
     request: pytest.FixtureRequest, run: Loop, server_of: Callable[[str], tuple[upstreams.Server, str]]
 ) -> Iterator[Subject]:
@@ -85,6 +87,10 @@ def subject(
         yield run(engines.embedded(request.getfixturevalue("real")))
     elif request.param == "torch":
         subject = engines.torch_model()
+        yield subject
+        run(subject.engine.aclose())
+    elif request.param == "upstream":
+        subject = run(engines.running(os.environ["DRAGOMAN_TEST_UPSTREAM"]))
         yield subject
         run(subject.engine.aclose())
     else:
@@ -253,6 +259,36 @@ def test_the_real_engine_says_what_it_is(run: Loop, real: Embedded) -> None:
     assert "<|im_start|>" in info.template
     assert info.grammar_forms == ("gbnf",)
     assert run(real.health())
+
+
+def test_a_real_completions_server_is_one(run: Loop, real: Embedded) -> None:
+    """The embedded server has OpenAI-style completions too: the adapter of vLLM and SGLang works with a real one."""
+    secret = real._client._client.headers["authorization"].removeprefix("Bearer ")
+    subject = run(engines.embedded(real))
+    hello = run(real.tokenize("Hello"))[0]
+    sampling = Sampling(max_tokens=6, temperature=0.0, logprobs=3, logit_bias={hello: 100.0})
+    asked = Generation(subject.prompt, "", sampling=sampling)
+
+    async def work() -> tuple[Upstream, list[Chunk], list[Chunk]]:
+        found = await recognise(real.base_url, kind="completions", api_key=secret)
+        engine = found.open(api_key=secret)
+        chunks = [chunk async for chunk in engine.generate(asked)]
+        endless = Generation(subject.prompt, "", sampling=Sampling(logit_bias={hello: 100.0}))  # no bound of its own
+        stream = engine.generate(endless)
+        begun = [await stream.__anext__() for _ in range(3)]
+        await stream.aclose()  # type: ignore[attr-defined]
+        await engine.aclose()
+        return found, chunks, begun
+
+    found, chunks, begun = run(work())
+    assert found.takes_token_ids
+    assert text_of(chunks) == "Hello" * 6
+    assert (chunks[-1].finish, chunks[-1].completion_tokens) == ("length", 6)
+    assert chunks[-1].prompt_tokens == len(subject.prompt)
+    told = [one for chunk in chunks for one in chunk.logprobs]
+    assert [(one.token_id, one.data, len(one.top)) for one in told] == [(hello, b"Hello", 3)] * 6
+    assert text_of(begun).startswith("Hello")
+    _assert_free(run, subject)
 
 
 def test_nobody_else_may_use_the_embedded_server(real: Embedded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 from typing import Any
@@ -10,9 +11,12 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from dragoman.chat import Message
+from dragoman.cli.engines import _stepped, add_engine, open_engine
 from dragoman.engine import Engine, Generation, Sampling
 from dragoman.engines.embedded import Embedded, EmbeddedSettings
 from dragoman.engines.llama_stepping import SteppedLlamaServer
+from dragoman.engines.scripted import Scripted
+from dragoman.errors import UsageError
 from dragoman.format import ChatFormat
 from dragoman.turn import Turn
 from tests.vocabularies import smollm2_gguf
@@ -94,3 +98,24 @@ def test_calls_and_answers_of_the_embedded_model_are_well_formed() -> None:
         await engine.aclose()
 
     asyncio.run(ask())
+
+
+def test_the_command_line_can_ask_for_it() -> None:
+    pytest.importorskip("xllamacpp")
+    parser = argparse.ArgumentParser()
+    add_engine(parser)
+
+    async def ask() -> None:
+        opened = open_engine(parser.parse_args([str(smollm2_gguf()), "--masks"]))
+        assert isinstance(opened.engine, SteppedLlamaServer)
+        assert (await opened.engine.info()).takes_masks
+        await opened.engine.aclose()
+
+    asyncio.run(ask())
+
+
+def test_masks_are_for_llama_servers() -> None:
+    fmt = ChatFormat.from_template("{{ messages }}")
+    with pytest.raises(UsageError) as raised:
+        _stepped(Scripted(["x"]), fmt)
+    assert raised.value.param == "--masks"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.applications import Starlette
@@ -19,11 +20,13 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from dragoman.cli.engines import Opened, add_engine, open_engine
+from dragoman.engine import GrammarForm, GrammarSpec
 from dragoman.engines.recognise import Upstream, recognise
 from dragoman.errors import EngineError, UsageError
+from dragoman.format import ChatFormat
 from dragoman.server.app import create_app
 from tests.contract import upstreams
-from tests.server.live import live
+from tests.server.live import live, wait_until
 from tests.server.service import CALL, MESSAGES, TEMPLATE, TOOLS, chunks_of
 from tests.vocabularies import small_tokenizer
 
@@ -193,6 +196,38 @@ def test_a_server_that_is_lost_in_the_middle_is_an_event(folder: Path) -> None:
     assert error["type"] == "engine_error"
     assert "went away" in error["message"]
     assert whole.status_code == 502
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_ends_the_upstreams_work(folder: Path, stream: bool) -> None:
+    server = upstreams.vllm(lambda _: "word " * 1_000, root=str(folder), delay=0.005)
+    with live(server.app) as upstream:
+        engine = opened("--upstream", upstream)
+        with live(create_app(engine.format, engine.engine)) as address:
+            place = urlsplit(address)
+            body = json.dumps({"messages": MESSAGES, "stream": stream}).encode()
+            with socket.create_connection((place.hostname, place.port)) as client:
+                head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+                client.sendall(head.encode() + body)
+                wait_until(lambda: server.engine.record.running == 1)
+            wait_until(lambda: server.engine.record.endings == ["cancelled"])
+
+
+def test_a_grammar_is_written_once_for_equal_requests(folder: Path) -> None:
+    fmt = ChatFormat.from_pretrained(folder)
+
+    def spec(form: GrammarForm, **options: Any) -> GrammarSpec | None:
+        tools = options.pop("tools", TOOLS)
+        return fmt.turn(MESSAGES, tools, **{"tool_choice": "required", **options}).grammar.spec((form,))
+
+    forms: tuple[GrammarForm, ...] = ("gbnf", "lark", "ebnf", "structural_tag")
+    for form in forms:
+        first = spec(form)
+        assert first is not None
+        assert first.form == form
+        assert spec(form) is first
+        others = [spec(form, tool_choice="auto"), spec(form, tools=TOOLS[:1]), spec(form, parallel_tool_calls=False)]
+        assert all(other is not None and other.text != first.text for other in others)
 
 
 def _last_event(body: bytes) -> Any:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -15,10 +19,11 @@ from dragoman.cli.main import main
 from dragoman.engine import EngineInfo, TokenLogprob
 from dragoman.engines.scripted import Dice, Scripted
 from dragoman.inspector import asked
-from dragoman.inspector.routes import inspector_routes
+from dragoman.inspector.routes import RUNS_MAX, inspector_routes
 from dragoman.limits import DEFAULT
 from dragoman.server.access import ApiKeys
 from dragoman.server.app import create_app
+from tests.server.live import live, wait_until
 from tests.server.service import CALL, CLOCK, MESSAGES, TEMPLATE, TOOLS, chat_format
 from tests.vocabularies import small_tokenizer
 
@@ -148,6 +153,27 @@ def test_an_engine_that_fails_says_so_in_the_stream() -> None:
     assert "the power went" in last["error"]["message"]
 
 
+def test_who_goes_away_stops_the_engine_and_only_so_many_watch() -> None:
+    engine = Scripted([["on "] * 10_000 for _ in range(RUNS_MAX)], delay=0.005)
+    app = create_app(chat_format(), engine, model="m", clock=lambda: CLOCK)
+    app.router.routes.extend(inspector_routes(chat_format(), engine, model="m", clock=lambda: CLOCK))
+    watched: list[Iterator[str]] = []  # let go of, they would close their answers
+    with live(app) as address, ExitStack() as stack:
+        for _ in range(RUNS_MAX):
+            ask = httpx.stream(
+                "POST", f"{address}/inspector/run", json={"request": REQUEST}, trust_env=False, timeout=20
+            )
+            watched.append(stack.enter_context(ask).iter_lines())
+            assert next(watched[-1])
+        refused = httpx.post(f"{address}/inspector/run", json={"request": REQUEST}, trust_env=False, timeout=20)
+        assert refused.status_code == 429
+        assert "being watched already" in refused.json()["error"]["message"]
+        assert engine.record.running == RUNS_MAX
+        stack.close()
+        wait_until(lambda: engine.record.running == 0)
+    assert engine.record.cancelled == RUNS_MAX
+
+
 def test_a_pasted_template_is_learned_and_used() -> None:
     pasted = {"source": TEMPLATE.replace("do>", "zq7>"), "eos_token": "<|fin|>"}
     assert "<zq7>" in post("template", {"template": pasted}).json()["chat_template"]
@@ -233,3 +259,31 @@ def test_keys_guard_what_is_asked_and_not_the_page() -> None:
     assert guarded.get("/inspector/served").status_code == 401
     assert guarded.post("/inspector/template", json={}).status_code == 401
     assert guarded.get("/inspector/served", headers={"authorization": "Bearer secret"}).status_code == 200
+
+
+def test_nothing_that_is_asked_is_an_error_of_the_server() -> None:
+    """Values of every kind in every field, seeded: an answer or a refusal, never a 500."""
+    throw = random.Random(7)
+    values: list[Any] = [
+        *(None, True, 0, -1, 1.5, "", "x", "auto", "\ud800", "{{", [], [1], {}, {"a": 1}, 10**30),
+        *(MESSAGES, TOOLS, [{"role": "user"}], [{"role": 5, "content": {}}], {"type": "function"}),
+        *({"source": "{{ messages[0].content.x.y }}"}, {"name": "chatml"}, {"source": TEMPLATE, "eos_token": 3}),
+    ]
+    fields = ("messages", "tools", "tool_choice", "response_format", "enable_thinking", "max_tokens", "stop", "n")
+    ours = client(Scripted(lambda _: "So."))
+    seen = set()
+    for _ in range(300):
+        request = {**REQUEST, **{name: throw.choice(values) for name in throw.sample(fields, 2)}}
+        body = {"request": throw.choice([request, request, request, throw.choice(values)])}
+        for name in throw.sample(("template", "to", "output", "chunk", "cut_off"), 2):
+            body[name] = throw.choice(values)
+        path = throw.choice(("template", "prompt", "grammar", "replay", "run"))
+        response = ours.post(
+            f"/inspector/{path}", content=json.dumps(body), headers={"content-type": "application/json"}
+        )
+        assert response.status_code in (200, 400), (path, body, response.text)
+        seen.add(response.status_code)
+    assert seen == {200, 400}
+    for body in (b"", b"[", b"5", b"[" * 100_000):
+        answer = ours.post("/inspector/prompt", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400

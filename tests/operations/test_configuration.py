@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
 
 from dragoman.cli import serve
-from dragoman.cli.configuration import ServeSettings, read_settings
+from dragoman.cli.configuration import ServeSettings, read_settings, tomllib
 from dragoman.cli.engines import add_engine
 from dragoman.errors import UsageError
 
@@ -131,3 +132,16 @@ def test_the_engines_options_have_their_place_in_the_table() -> None:
         assert ServeSettings.model_fields[name].get_default() == value, name
     known = settings().arguments()
     assert vars(parser.parse_args([])).items() <= vars(known).items()
+
+
+def test_the_example_lists_every_setting_with_its_default() -> None:
+    text = (Path(__file__).parents[2] / "deploy" / "dragoman.toml").read_text()
+    lines = re.findall(r"^#(\w+) = (.*?)\s+# (.*)$", text, re.MULTILINE)
+    assert [name for name, *_ in lines] == list(ServeSettings.model_fields)
+    for name, value, note in lines:
+        default = ServeSettings.model_fields[name].get_default()
+        told = tomllib.loads(f"x = {value}")["x"]
+        ServeSettings.model_validate({name: told})  # what the line says is taken
+        assert ("not set" in note) == (default is None), name
+        if default is not None:
+            assert (tuple(told) if isinstance(told, list) else told) == default, name

@@ -13,13 +13,21 @@ def test_many_streams_at_once_lose_nothing_and_who_leaves_frees_his_work() -> No
         _, running = await serving.hang_up(address, streams=40)
         return tally, running
 
-    with serving.server(0.02) as (_, address):
+    with serving.server("--serve", 0.02) as (_, address):
         tally, running = asyncio.run(asyncio.wait_for(work(address), 120.0))
     assert tally.errors == []
     assert tally.wrong == []
     assert tally.requests >= 40
     assert tally.tokens == 25 * tally.requests
     assert running == 20
+
+
+def test_nothing_is_lost_over_an_upstream_either() -> None:
+    work = serving.behind(streams=8, words=12, pace=0.01, seconds=0.5)
+    through, alone = asyncio.run(asyncio.wait_for(work, 120.0))
+    for tally in (through, alone):
+        assert (tally.errors, tally.wrong) == ([], [])
+        assert tally.tokens == 12 * tally.requests >= 12 * 8
 
 
 def test_the_readers_see_what_is_lost_or_reordered() -> None:

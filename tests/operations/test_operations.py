@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,6 +29,7 @@ from tests.server.service import CALL, INFO, MESSAGES, TOOLS, chat_format
 
 ENDLESS = "word " * 20_000
 CHAT = "/v1/chat/completions"
+ROOT = Path(__file__).parents[2]
 SECRET = "a-word-that-no-log-may-hold"
 
 
@@ -169,7 +171,8 @@ def test_a_deadline_before_the_first_piece_is_a_status(stream: bool) -> None:
 
 
 def test_a_deadline_in_the_middle_is_an_event_and_the_last() -> None:
-    server = Operated(ENDLESS, delay=0.005, settings=OperationsSettings(deadline_seconds=0.3))
+    _ = chat_format().turn(MESSAGES).reader  # made before the clock runs
+    server = Operated(ENDLESS, delay=0.005, settings=OperationsSettings(deadline_seconds=1.0))
     answer = server.client.post(CHAT, json={"messages": MESSAGES, "stream": True})
     assert answer.status_code == 200
     *_, last, rest = answer.content.split(b"\n\n")
@@ -344,3 +347,9 @@ def test_the_queue_counts_to_the_deadline() -> None:
             return await asyncio.gather(*(client.post(CHAT, json={"messages": MESSAGES}) for _ in range(2)))
 
     assert [answer.status_code for answer in asyncio.run(asyncio.wait_for(work(), 30.0))] == [504, 504]
+
+
+def test_the_documentation_knows_every_number() -> None:
+    told = set(re.findall(r"`(dragoman_\w+)`", (ROOT / "docs" / "serving.md").read_text()))
+    shown = set(re.findall(r"^# TYPE (dragoman_\w+) ", Operated("x").client.get("/metrics").text, re.MULTILINE))
+    assert told == {name for name in shown if not name.endswith("_created")}

@@ -17,6 +17,7 @@ from tests.contract.test_response_template import Source, _tool_dicts
 from tests.formats import learned_format, sources
 from tests.vocabularies import small_tokenizer
 
+Said = tuple[str, str, list[tuple[str, str]]]
 # One of each kind; the others go through the same laws where the reader itself is tested.
 NAMES = (
     "own.json_in_tags",
@@ -38,9 +39,13 @@ def tools() -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=32)
 def tokenizer_of(name: str) -> Any:
-    """A transformers tokenizer of a template of ours; its markers are added tokens."""
-    source = sources()[name]
-    literals = learned_format(name).profile.literals
+    """The tokenizer of a template of ours."""
+    return made_tokenizer(sources()[name])
+
+
+def made_tokenizer(source: str) -> Any:
+    """A transformers tokenizer for a template; the markers in it are added tokens."""
+    literals = ChatFormat.from_template(source).profile.literals
     made = small_tokenizer([{"content": text, "special": False} for text in literals if text.strip() == text])
     made["decoder"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(made)))
@@ -78,16 +83,13 @@ def cuts(size: int, pick: random.Random) -> Iterator[slice]:
         at = end
 
 
-def expected(fmt: ChatFormat, output: Output, end: str | None) -> tuple[str, str, list[tuple[str, str]]]:
+def expected(fmt: ChatFormat, output: Output, end: str | None, declared: Any = None) -> Said:
     """What our own turn reads of the ids in one piece."""
-    turn = fmt.turn([{"role": "user", "content": "."}], tools(), generation_prompt=end)
+    turn = fmt.turn([{"role": "user", "content": "."}], declared or tools(), generation_prompt=end)
     turn.feed(output.ids)
-    turn.finish("stop")
+    turn.finish("stop" if fmt.vocab is not None and fmt.vocab.is_control(output.ids[-1]) else "length")
     message = turn.message
     return message.reasoning_content, message.content, [(call.name, call.arguments) for call in message.tool_calls]
-
-
-Said = tuple[str, str, list[tuple[str, str]]]
 
 
 def summed(pieces: Sequence[tuple[str, str, Sequence[tuple[int, str | None, str | None, str]]]]) -> Said:

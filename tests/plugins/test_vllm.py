@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 from importlib.metadata import entry_points
@@ -13,12 +14,26 @@ import pytest
 from dragoman.errors import UsageError
 from dragoman.plugins import vllm as plugin
 from dragoman.plugins.reading import decoder, prompt_end
-from dragoman.plugins.tokenizer import TEMPLATE_VARIABLE, format_of
-from tests.learned_templates import NO_TOOLS
+from dragoman.plugins.tokenizer import TEMPLATE_VARIABLE, format_of, proven_format
+from tests.learned_templates import NO_TOOLS, PYTHON_LIKE
 from tests.plugins import engines, vllm_stand_in
-from tests.plugins.outputs import NAMES, Output, Said, cuts, expected, outputs, summed, tokenizer_of, tools
+from tests.plugins.outputs import (
+    NAMES,
+    Output,
+    Said,
+    cuts,
+    expected,
+    made_tokenizer,
+    outputs,
+    summed,
+    tokenizer_of,
+    tools,
+)
+from tests.template_corpus import shared_rows, template_source
 
-MESSAGES = 12
+MESSAGES = 8
+CASES = "turns_engines.jsonl"
+ALL = "DRAGOMAN_ALL" in os.environ
 REASONING = "own.reasoning"
 
 
@@ -40,7 +55,7 @@ def parser_class(name: str = REASONING, **more: Any) -> Any:
     from vllm.parser import ParserManager
 
     asked = {"tool_parser_name": "dragoman", "reasoning_parser_name": "dragoman", "enable_auto_tools": True, **more}
-    return ParserManager.get_parser(tokenizer=tokenizer_of(name), **asked)
+    return ParserManager.get_parser(**{"tokenizer": tokenizer_of(name), **asked})
 
 
 def prompt_ids(name: str, **variables: Any) -> list[int]:
@@ -107,6 +122,24 @@ def test_both_names_give_one_parser_of_the_whole_turn() -> None:
     assert issubclass(parser_class(enable_auto_tools=False), DragomanParser)
 
 
+def test_beside_a_strangers_parser_vllms_own_composition_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vllm.parser import ParserManager
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.reasoning.abs_reasoning_parsers import ReasoningParser
+
+    from dragoman.plugins.vllm_parser import DragomanParser
+
+    class Stranger(ReasoningParser):  # type: ignore[misc, unused-ignore]
+        """Reasons about nothing."""
+
+    monkeypatch.setattr(ReasoningParserManager, "get_reasoning_parser", lambda name: Stranger)
+    made = ParserManager.get_parser(
+        tool_parser_name="dragoman", reasoning_parser_name="stranger", enable_auto_tools=True
+    )
+    assert not issubclass(made, DragomanParser)
+    assert made.tool_parser_cls.__name__ == "DragomanToolParser"
+
+
 def test_a_template_without_calls_is_refused_when_the_server_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     from dragoman.plugins.vllm_tools import DragomanToolParser
 
@@ -116,6 +149,15 @@ def test_a_template_without_calls_is_refused_when_the_server_starts(monkeypatch:
         DragomanToolParser(tokenizer)
     with pytest.raises(TypeError, match="does not show how this model writes tool calls"):
         parser_class("own.json_in_tags")
+
+
+def test_a_template_that_proved_some_of_its_calls_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Its history leaves the quotes of strings away, so not every value comes back."""
+    tokenizer = made_tokenizer(PYTHON_LIKE.replace("(v | tojson)", "(v if v is string else v | tojson)"))
+    for _ in range(2):
+        assert proven_format(tokenizer, claim="tool_calls").profile.tools is not None
+    (record,) = caplog.records
+    assert "did not prove all" in record.message
 
 
 def test_a_template_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -148,6 +190,31 @@ def test_however_it_is_cut_the_message_is_our_turns(name: str) -> None:
         assert (reasoning or "", content or "", [(c.name, c.arguments) for c in calls or []]) == want
         seen += len(want[2])
     assert seen
+
+
+@pytest.mark.skipif(not shared_rows(CASES), reason="the handed corpus is not here")
+def test_cases_of_public_suites_read_as_our_turn_reads_them() -> None:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in shared_rows(CASES):
+        if row["request"].get("tools") and row["output"]:
+            rows.setdefault(row["template"], []).append(row)
+    calls = 0
+    for template in sorted(rows) if ALL else random.Random("cases").sample(sorted(rows), 6):
+        tokenizer = made_tokenizer(template_source(f"{template}.jinja"))
+        fmt, pick = format_of(tokenizer), random.Random(template)
+        if fmt.profile.generic_tools:
+            continue
+        made = parser_class(tokenizer=tokenizer)
+        for row in rows[template] if ALL else pick.sample(rows[template], min(8, len(rows[template]))):
+            asked = request(tools=row["request"]["tools"])
+            end = fmt.profile.assistant_header + row["request"]["generation_prompt"]
+            output = Output(*(tokenizer.encode(text, add_special_tokens=False) for text in (end, row["output"])), "")
+            end_read = prompt_end(fmt, output.prompt, decoder(fmt, tokenizer))
+            want = expected(fmt, output, end_read, row["request"]["tools"])
+            got = streamed(made(tokenizer, asked.tools), output, asked, pick, tokenizer)
+            assert got == want, row["id"]
+            calls += len(want[2])
+    assert calls
 
 
 def test_a_model_that_knows_no_tools_can_still_think() -> None:
@@ -262,6 +329,13 @@ def test_without_a_reasoning_parser_its_markers_stay() -> None:
     assert content is not None
     assert "<mull>" in content
     assert content.endswith("Yes.")
+
+
+def test_without_a_reasoning_parser_what_the_prompt_opened_is_no_answer() -> None:
+    prompt = prompt_ids(REASONING) + _ids(REASONING, "<mull>\n")
+    parser, text = parser_class(reasoning_parser_name=None)(tokenizer_of(REASONING)), "Well.\n</mull>\n\nYes."
+    parser.set_prompt_token_ids(prompt)
+    assert parser.parse(text, request(), True, _ids(REASONING, text)) == (None, text, None)
 
 
 def test_hidden_reasoning_is_not_streamed() -> None:
@@ -424,6 +498,29 @@ def test_the_tool_parsers_own_tag_begins_behind_reasoning() -> None:
     assert tag is not None
     assert "<mull>" not in json.dumps(tag.model_dump()["format"].get("tags", [])[:1])
     assert parser.get_structural_tag(request(tools=tools())) is None
+
+
+def test_the_responses_api_is_held_too() -> None:
+    if not engines.vllm():
+        pytest.skip("vLLM is not installed")
+    from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+
+    flat = [{"type": "function", **tool["function"]} for tool in tools()]
+    for choice in ("required", {"type": "function", "name": "ring-bell"}):
+        asked = ResponsesRequest(model="m", input="Hi", tools=flat, tool_choice=choice)
+        parser = parser_class()(tokenizer_of(REASONING), asked.tools)
+        parser.set_prompt_token_ids(prompt_ids(REASONING))
+        tag = json.loads(parser.adjust_request(asked).structured_outputs.structural_tag)
+        assert "ring-bell" in json.dumps(tag)
+        # What cannot tell vLLM that reasoning is in the tag is held behind it.
+        assert ("<mull>\\n" in json.dumps(tag)) == hasattr(asked, "_grammar_from_parser")
+        ids = _ids(REASONING, '<mull>\nWell.\n</mull>\n\n<kul>{"name": "ring-bell", "arguments": {"times": 2}}</kul>')
+        text = tokenizer_of(REASONING).decode(ids)
+        reasoning, _, calls = parser.parse(text, asked, True, ids)
+        assert (reasoning, [(call.name, call.arguments) for call in calls]) == (
+            "Well.",
+            [("ring-bell", '{"times": 2}')],
+        )
 
 
 def test_vllm_takes_every_tag() -> None:

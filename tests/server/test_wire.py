@@ -50,7 +50,7 @@ def test_the_models_settings_fill_what_a_request_leaves_open() -> None:
         sampling=Sampling(max_tokens=9, temperature=0.0, extra={"dry_multiplier": 0.8}),
         engine_fields=frozenset({"repeat_penalty", "dry_multiplier"}),
     )
-    body = {"messages": MESSAGES, "temperature": 1, "repeat_penalty": 1.1, "mirostat": 2}
+    body = {"messages": MESSAGES, "temperature": 1, "repeat_penalty": 1.1, "mirostat_tau": 2}
     sampling = read_chat_request(body, settings).sampling
     assert sampling == Sampling(max_tokens=9, temperature=1, extra={"dry_multiplier": 0.8, "repeat_penalty": 1.1})
     assert read_chat_request({**body, "dry_multiplier": 0}, settings).sampling.extra["dry_multiplier"] == 0
@@ -69,6 +69,10 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
         modalities=["text"],
         stop=None,
         some_field_of_tomorrow=[1, 2],
+        repetition_penalty=1.0,
+        mirostat=0,
+        mirostat_tau=5,
+        ignore_eos=False,
     )
     assert request == read()
 
@@ -98,6 +102,16 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
         ("stream", "true"),
         ("stream_options", True),
         ("prediction", {"type": "content"}),
+        ("mirostat", 2),
+        ("repetition_penalty", 1.2),
+        ("min_tokens", 5),
+        ("ignore_eos", True),
+        ("n_predict", 5),
+        ("guided_json", {}),
+        ("guided_choice", ["a"]),
+        ("regex", "a+"),
+        ("structured_outputs", {"choice": ["a"]}),
+        ("chat_template", "{{ messages }}"),
         ("max_tokens", 2**40),
         ("temperature", 1e9),
         ("stop", 5),
@@ -247,3 +261,42 @@ def test_errors_say_whose_fault_it_is() -> None:
     hidden = wire.error_body(RuntimeError("a path, a secret"))["error"]
     assert "secret" not in hidden["message"]
     assert hidden["type"] == "server_error"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        5,
+        True,
+        [],
+        "get_time",
+        "any",
+        {},
+        {"type": "function"},
+        {"type": "function", "function": None},
+        {"type": "function", "function": "get_time"},
+        {"type": "function", "function": {"name": None}},
+        {"type": "function", "function": {"name": ["get_time"]}},
+        {"type": ["function"]},
+        {"function": {"name": "get_time"}},
+        {"type": "custom", "custom": {"name": "get_time"}},
+        {"type": "allowed_tools"},
+        {"type": "allowed_tools", "allowed_tools": None},
+        {"type": "allowed_tools", "allowed_tools": []},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [None]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": ["get_time"]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function"}]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": ["auto"], "tools": [{"name": "get_time"}]}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": {}}}]}},
+    ],
+)
+def test_a_malformed_tool_choice_is_refused_by_name(choice: Any) -> None:
+    for path, body in (
+        ("/v1/chat/completions", {"messages": MESSAGES, "tools": TOOLS}),
+        ("/v1/responses", {"input": "Hi", "tools": [{"type": "function", **tool["function"]} for tool in TOOLS]}),
+    ):
+        response = Service(["Hi."]).post({**body, "tool_choice": choice}, path)
+        assert response.status_code == 400, choice
+        assert response.json()["error"]["param"].startswith("tool_choice")

@@ -53,6 +53,8 @@ def test_a_request_has_a_bound_always() -> None:
     """These servers write 16 tokens where nothing is said."""
     assert body_of()["max_tokens"] == 97
     assert body_of(sampling=Sampling(max_tokens=7))["max_tokens"] == 7
+    assert body_of(sampling=Sampling(max_tokens=98))["max_tokens"] == 97  # more is refused
+    assert body_of(sampling=Sampling(max_tokens=10**6), info=EngineInfo(model="m"))["max_tokens"] == 10**6
     assert body_of(info=EngineInfo(model="m"))["max_tokens"] == 4093
     assert body_of(info=EngineInfo(model="m", context_tokens=2))["max_tokens"] == 1
 
@@ -78,7 +80,7 @@ def test_vllm_is_asked_to_hide_nothing() -> None:
         "stop": ["<|end|>"],
         "temperature": 0.0,
         "top_k": 3,
-        "seed": -1,
+        "seed": 2**63 - 1,
         "logit_bias": {"7": -100.0, "8": 1.5},
         "logprobs": 2,
         "return_tokens_as_token_ids": True,
@@ -119,6 +121,11 @@ def test_each_server_has_its_own_field_for_a_grammar(flavour: Flavour, spec: Gra
 def test_what_the_server_would_ignore_or_misread_is_refused(flavour: Flavour, fields: Any, match: str) -> None:
     with pytest.raises(UsageError, match=match):
         body_of(flavour, **fields)
+
+
+def test_a_seed_of_minus_one_is_none() -> None:
+    assert "seed" not in body_of(sampling=Sampling(seed=-1))
+    assert body_of(sampling=Sampling(seed=0))["seed"] == 0
 
 
 def test_a_plain_server_gets_the_plain_fields_only() -> None:
@@ -169,6 +176,24 @@ def test_log_probabilities_by_id_and_by_text() -> None:
     assert chunks[0].logprobs == (TokenLogprob(-1.0, 7, "é".encode(), (best,)),)
 
 
+def test_a_server_that_tells_no_log_probabilities_is_found_out() -> None:
+    asked = Generation((1,), "", sampling=Sampling(logprobs=0))
+    with pytest.raises(EngineError, match="tells no log probabilities"):
+        collect(engine_of(line("a"), line("b", "stop"), DONE), asked)
+    # A piece between that brings text alone is no such server.
+    told = {"tokens": ["a"], "token_logprobs": [-1.0], "top_logprobs": [{}]}
+    chunks = collect(engine_of(line("a", logprobs=told), line("b"), line("", "stop"), DONE), asked)
+    assert [len(chunk.logprobs) for chunk in chunks] == [1, 0, 0]
+
+
+def test_log_probabilities_as_a_chat_tells_them() -> None:
+    other = {"token": "b", "bytes": [98], "logprob": -2.0, "id": 8}
+    told = {"content": [{"token": "?", "bytes": [195], "logprob": -1.0, "top_logprobs": [other, other]}]}
+    asked = Generation((1,), "", sampling=Sampling(logprobs=1))
+    chunks = collect(engine_of(line("é", "stop", logprobs=told), DONE), asked)
+    assert chunks[0].logprobs == (TokenLogprob(-1.0, None, b"\xc3", (TokenLogprob(-2.0, 8, b"b"),)),)
+
+
 @pytest.mark.parametrize(
     ("lines", "status", "match", "seen"),
     [
@@ -182,6 +207,8 @@ def test_log_probabilities_by_id_and_by_text() -> None:
         ([line("a", "abort"), DONE], 200, "gave the answer up", None),
         (["data: {oops}"], 200, "no JSON", None),
         (['data: {"choices": [{"text": 5}]}'], 200, "where text belongs", None),
+        ([line("a", token_ids=3)], 200, "cannot be read", None),
+        ([line("a", finish_reason={"type": "x"})], 200, "cannot be read", None),
     ],
 )
 def test_failures_are_ours_and_tell_the_reason(lines: list[str], status: int, match: str, seen: int | None) -> None:

@@ -286,3 +286,9 @@ def test_a_marker_that_the_history_misspells_is_read_as_the_instructions_have_it
     message = read(MISSPELT, f"Hi<｜tool_calls_begin｜>{call}{call}<｜tool_calls_end｜><|fin|>", tools=TOOLS)
     assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [("ring", {"times": 2})] * 2
     assert (message.content, message.problems) == ("Hi", ())
+
+
+@pytest.mark.parametrize("again", ["", "<think>", "\n<think>\n"])
+def test_a_block_that_the_prompt_opened_may_be_opened_once_more(again: str) -> None:
+    message = read(PLAIN, f"{again}hm</think>fine", generation_prompt="<|assistant|><think>\n")
+    assert (message.reasoning_content.strip(), message.content) == ("hm", "fine")

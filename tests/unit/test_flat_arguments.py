@@ -90,3 +90,8 @@ def test_what_a_cut_leaves_of_flat_arguments_is_told(reason: str) -> None:
 def test_what_says_nothing_is_no_problem() -> None:
     members = '"type": "function", "name": "get_weather", "id": null, "arguments": {"city": "Oslo"}'
     assert both("native", OBJECTS["native"] % f"{{{members}}}").problems == ()
+
+
+def test_a_cut_inside_an_inner_object_is_told_too() -> None:
+    text = '<calls>[{"id": "a", "type": "function", "function": {"name": "get_weather", "argumants": {"city": ["Os'
+    assert """'argumants': {"city": ["Os""" in unread(both("nested", text))

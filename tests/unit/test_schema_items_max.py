@@ -149,3 +149,24 @@ def test_the_same_rules_where_nothing_is_bounded() -> None:
     for schema in (STRINGS, NODE, LIST, {}):
         before = compile_schema(schema, name="s", options=SchemaOptions())
         assert not any(".1." in name or ".2." in name for name in before)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("uri", "https://example.org/a?b=c"),
+        ("email", "john@example.com"),
+        ("date-time", "2024-02-29T23:59:59.25+01:00"),
+    ],
+)
+def test_a_wish_for_short_strings_refuses_no_format(name: str, text: str) -> None:
+    """Counting to 48 beside some formats is too large; counting less far is not, and still leaves room for a value."""
+    schema = {"type": "string", "format": name}
+    assert written(schema, json.dumps(text), string_max=48) == [True]
+    found = [json.loads(sample) for sample in samples(schema, 8, string_max=48)]
+    assert max(map(len, found)) <= 48
+
+
+def test_a_wish_that_is_far_too_large_costs_little() -> None:
+    schema = {"type": "string", "format": "uri"}
+    assert written(schema, '"https://example.org/a"', string_max=100_000) == [True]

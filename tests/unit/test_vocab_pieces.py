@@ -106,6 +106,27 @@ def test_harmless_conversations_get_the_ids_of_tokenizers(unigram: bool, prefix:
     assert VOCABS["json", unigram, prefix].encode(parts) == expected
 
 
+def with_normalized_token() -> dict[str, Any]:
+    """With a token that is looked for in the normalised text, where it is met behind a space only."""
+    data = tokenizer_json(SMALL)
+    flags = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": True, "special": True}
+    data["added_tokens"].append({"id": len(SMALL.pieces), "content": "<call>", **flags})
+    return data
+
+
+NORMALIZED = Vocabulary.from_tokenizer_json(with_normalized_token())
+NORMALIZED_REFERENCE = Tokenizer.from_str(json.dumps(with_normalized_token()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["<call>", " ", "the", "<s>", "\n", "é", "call>"]), max_size=9).map("".join))
+def test_tokens_that_the_normalizer_changes_are_met_where_tokenizers_meets_them(text: str) -> None:
+    vocab = NORMALIZED
+    assert vocab.encode([(text, False)]) == NORMALIZED_REFERENCE.encode(text, add_special_tokens=False).ids
+    ids = vocab.encode([("<s>", False), (text, True), (" <call>", False)])
+    assert [number for number in ids if vocab.is_control(number)] == [1, len(SMALL.pieces)]
+
+
 @pytest.mark.parametrize("form", ["model", "gguf"])
 def test_every_stretch_of_text_gets_its_space(form: str) -> None:
     """Behind a control token a tokenizer of this kind starts anew."""
@@ -155,6 +176,19 @@ def test_a_character_without_a_piece_is_left_out_where_there_are_no_bytes() -> N
             assert vocab.controls["<unk>"] not in vocab.encode("🤔 <unk>")
             assert 0xF0 in vocab.missing_bytes
             assert vocab.encode([("<unk>", False), ("🤔", True)])[0] == 0
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_whether_stretches_begin_with_a_space_is_told(prefix: bool) -> None:
+    for (_, _, spaced_), vocab in VOCABS.items():
+        ids = vocab.encode([("<s>", False), ("x", True)])
+        assert vocab.adds_space == spaced_ == vocab.decode(ids[1:]).startswith(b" ")
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always" if prefix else "first"}
+    data = tokenizer_json(SMALL) | {"normalizer": None, "pre_tokenizer": {**metaspace, "split": False}}
+    vocab = Vocabulary.from_tokenizer_json(data)
+    ids = vocab.encode([("<s>", False), ("x", True)])
+    assert vocab.adds_space == prefix == vocab.decode(ids[1:]).startswith(b" ")
+    assert not TEKKEN.adds_space
 
 
 def test_spaces_are_trimmed_where_the_model_was_trained_so() -> None:
@@ -301,13 +335,16 @@ def test_control_tokens_of_a_tekken_file() -> None:
     assert listed.bytes_of(3 + ord("a")) == b"a"
 
 
-def test_control_tokens_of_a_tiktoken_file_come_from_the_configuration() -> None:
+def test_control_tokens_of_a_tiktoken_file_come_from_the_configuration(tmp_path: Path) -> None:
     entries = {"300": {"content": "<|im_end|>", "special": True}, "301": {"content": "<call>", "special": False}}
     config = {"added_tokens_decoder": entries, "eos_token": "<|im_end|>"}
     vocab = Vocabulary.from_tiktoken(tiktoken_file(), pre="qwen2", config=config)
     assert dict(vocab.controls) == {"<|im_end|>": 300, "<call>": 301}
     assert (vocab.eos_id, vocab.size) == (300, 302)
     assert vocab.encode([("<|im_end|>", False), ("<|im_end|>the", True)])[0] == 300
+    (tmp_path / "tiktoken.model").write_bytes(tiktoken_file())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    assert Vocabulary.from_folder(tmp_path, pre="kimi-k2").hash == vocab.hash
     with pytest.raises(VocabularyError, match="do not belong together"):
         wrong = {"added_tokens_decoder": {"7": {"content": "<|im_end|>"}}}
         Vocabulary.from_tiktoken(tiktoken_file(), pre="qwen2", config=wrong)

@@ -221,7 +221,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         Vocabulary.from_folder(tmp_path)
     (tmp_path / "tiktoken.model").touch()
     (tmp_path / "vocab.txt").unlink()
-    with pytest.raises(VocabularyError, match=r"from_tiktoken, which needs the name of its cut \(pre=\)"):
+    with pytest.raises(VocabularyError, match=r"does not say how it cuts text: name the cut \(pre=\)"):
         Vocabulary.from_folder(tmp_path)
 
 
@@ -276,6 +276,7 @@ def test_every_known_pre_tokeniser_builds_and_loses_nothing(name: str) -> None:
         ("qwen35", "I|'ll| pay| |1|2|3|4|5| usd|  | camelCase|'S|\n\n"),
         ("deepseek-v3", "I|'ll| pay| |123|45| usd|  | camelCase|'S|\n\n"),
         ("gpt-4o", "I'll| pay| |123|45| usd|  | camel|Case'S|\n\n"),
+        ("kimi-k2", "I'll| pay| |123|45| usd|  | camel|Case'S| |中文|abc|/\n"),
         ("tekken", "I|'ll| pay| |1|2|3|4|5| usd|  | camel|Case|'S|\n\n"),
     ],
 )

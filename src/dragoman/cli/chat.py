@@ -19,8 +19,6 @@ from dragoman.cli.screen import Screen
 from dragoman.cli.tools import Tool, open_tools
 from dragoman.errors import DragomanError, UsageError
 
-SUMMARY = "chat with a model in the terminal"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine(parser)

@@ -13,7 +13,6 @@ from dragoman.cli.output import print_heading, print_json, print_styled, print_t
 from dragoman.errors import DragomanError, UsageError
 from dragoman.format import ChatFormat
 
-SUMMARY = "read recorded outputs, whole and in pieces, and compare with what is expected"
 _WAYS = ("whole", "bytes", "random", "chunks")
 _SHOWN = 10  # failing cases, unless all are wanted
 

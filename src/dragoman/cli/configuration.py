@@ -75,6 +75,7 @@ class ServeSettings(BaseModel):
     media_placeholder: str | None = Field(None, description="what stands for a picture or sound")
     vocab: str | None = Field(None, description="tokenizer.json, .gguf or folder of the upstream's model")
     context: PositiveInt | None = Field(None, description="tokens of context")
+    masks: bool = Field(False, description="constrain llama.cpp by masks of our own, a token a request")
     threads: PositiveInt | None = Field(None, description="threads of the embedded engine")
     # The server.
     host: str = Field("127.0.0.1", description="where to listen")
@@ -87,7 +88,9 @@ class ServeSettings(BaseModel):
     concurrency: PositiveInt | None = Field(None, description="requests that are worked on at once")
     queue: int = Field(64, ge=0, description="requests that wait behind them; the rest is told 429")
     queue_seconds: PositiveFloat = Field(60.0, description="the longest wait in the queue")
-    body_bytes: PositiveInt = Field(BODY_BYTES_MAX, description="the largest request")
+    body_bytes: int = Field(
+        BODY_BYTES_MAX, gt=0, le=BODY_BYTES_MAX, description="the largest request; no more than this"
+    )
     body_seconds: PositiveFloat = Field(60.0, description="how long a request may take to come in")
     deadline_seconds: PositiveFloat | None = Field(None, description="the longest answer, its waiting included")
     drain_seconds: float = Field(30.0, ge=0, description="how long the end waits for what was begun")
@@ -221,6 +224,6 @@ _ENGINE = frozenset(
     (
         *("model", "upstream", "engine", "upstream_model", "upstream_key", "text_prompts", "template"),
         *("chat_template", "no_jinja", "chat_template_kwargs", "prefill_assistant", "media_placeholder", "vocab"),
-        *("context", "threads"),
+        *("context", "masks", "threads"),
     )
 )

@@ -13,7 +13,9 @@ from dragoman.cli.engines import Opened
 from dragoman.cli.screen import Screen
 from dragoman.cli.tools import Tool
 from dragoman.engine import EngineInfo
-from dragoman.server.generate import Ended, Sum, answer, prepare
+from dragoman.server.generate import answer
+from dragoman.server.jobs import Ended, Sum
+from dragoman.server.prepare import prepare
 from dragoman.server.protocols.chat import read_chat_request
 from dragoman.turn import Turn
 

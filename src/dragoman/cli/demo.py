@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,8 +97,18 @@ class Screen:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
 
 
-def main() -> int:
-    """Exit code: 0 if the model's call is well-formed and allowed, 1 otherwise."""
+def main(*, as_json: bool = False) -> int:
+    """Exit code: 0 if the model's call is well-formed and allowed, 1 otherwise.
+
+    as_json: the steps are told on stderr, the call on stdout. Raises DragomanError then.
+    """
+    if as_json:
+        with redirect_stdout(sys.stderr), serving() as address:
+            call = converse(address, Screen())
+        fault = fault_of(call)
+        told = {"name": call.name, "arguments": call.arguments, "finish_reason": call.finish_reason, "fault": fault}
+        print(json.dumps(told, ensure_ascii=False, indent=2))
+        return 1 if fault else 0
     screen = Screen()
     try:
         screen.title("1. The embedded model")
@@ -106,14 +116,14 @@ def main() -> int:
         begun = time.monotonic()
         with serving() as address:
             screen.line(f"serving on {address}/v1 after {time.monotonic() - begun:.1f} s")
-            return 0 if converse(address, screen) else 1
+            return 1 if fault_of(converse(address, screen)) else 0
     except DragomanError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
 
 
-def converse(address: str, screen: Screen) -> bool:
-    """Ask the server at ``address``, show everything; True if the answer is a call that the tools allow."""
+def converse(address: str, screen: Screen) -> Call:
+    """Ask the server at ``address``, show everything; what it answered."""
     screen.title("2. The question, and two tools it may be answered with")
     screen.line(QUESTION)
     for tool in TOOLS:
@@ -130,7 +140,7 @@ def converse(address: str, screen: Screen) -> bool:
     screen.line(f"{call.name}({call.arguments})")
     fault = fault_of(call)
     screen.line(fault or f"valid: a declared tool, arguments as its schema demands, finish_reason {call.finish_reason}")
-    return fault is None
+    return call
 
 
 def prompt_parts(address: str) -> list[tuple[str, bool]]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-SUMMARY = "let the embedded model answer a tool call, and show every step"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """It has no choices."""
@@ -14,4 +12,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from dragoman.cli.demo import main
 
-    return main()
+    return main(as_json=arguments.json)

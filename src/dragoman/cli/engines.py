@@ -78,6 +78,11 @@ def add_engine(parser: argparse.ArgumentParser, *, key: str | None = "--api-key"
         metavar="TOKENS",
         help="context of the embedded engine (default 4096), or of an upstream that does not tell its own",
     )
+    add(
+        "--masks",
+        action="store_true",
+        help="constrain llama.cpp by masks of our own, a token a request, in place of its grammars",
+    )
     add("--threads", type=int, metavar="N", help="threads of the embedded engine (default 1)")
 
 
@@ -154,7 +159,8 @@ def _embedded(arguments: argparse.Namespace) -> Opened:
         raise
     ours = path.name == SMOLLM2.file_name
     name = SMOLLM2.name if ours else path.stem
-    return Opened(fmt, engine, name, SMOLLM2_SETTINGS if ours else LLAMA_SETTINGS)
+    running = _stepped(engine, fmt) if arguments.masks else engine
+    return Opened(fmt, running, name, SMOLLM2_SETTINGS if ours else LLAMA_SETTINGS)
 
 
 def _upstream(arguments: argparse.Namespace) -> Opened:
@@ -172,7 +178,19 @@ def _upstream(arguments: argparse.Namespace) -> Opened:
     if flavour is not None and not flavour.shows_controls:
         _warn_of_hidden(fmt)
     settings = LLAMA_SETTINGS if flavour is None else ModelSettings(engine_fields=flavour.engine_fields)
-    return Opened(fmt, found.open(api_key=key), found.model, settings)
+    engine = found.open(api_key=key)
+    return Opened(fmt, _stepped(engine, fmt) if arguments.masks else engine, found.model, settings)
+
+
+def _stepped(engine: Engine, fmt: ChatFormat) -> Engine:
+    """The same llama.cpp, token by token under masks."""
+    from dragoman.engines.embedded import Embedded
+    from dragoman.engines.llama_server import LlamaServer
+    from dragoman.engines.llama_stepping import SteppedLlamaServer
+
+    if not isinstance(engine, (Embedded, LlamaServer)) or fmt.vocab is None:
+        raise UsageError("--masks is for a llama-server whose vocabulary is known (--vocab)", param="--masks")
+    return SteppedLlamaServer(engine, fmt.vocab)
 
 
 def _upstream_format(found: Upstream, arguments: argparse.Namespace) -> ChatFormat:

@@ -11,7 +11,6 @@ from dragoman.cli.requests import add_request, make_turn
 from dragoman.cli.sources import add_template, load_format
 from dragoman.inspector.shown import NOTATIONS, RESPONSE_TEMPLATE, grammar_shown, rules_shown
 
-SUMMARY = "print the grammar of a turn for an engine"
 _LISTING = "listing"
 
 

@@ -12,8 +12,6 @@ from dragoman.cli.pictures import print_parts, print_rules
 from dragoman.cli.sources import add_template, load_format
 from dragoman.errors import DragomanError
 
-SUMMARY = "show what was learned from a template, why it is believed and what was proven"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template(parser)

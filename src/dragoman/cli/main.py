@@ -10,25 +10,27 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import NoReturn
 
-from dragoman.cli import chat, check, demo_verb, grammar, inspect, models, parse, render, serve
 from dragoman.cli.output import print_json, say
 from dragoman.errors import DragomanError, EngineError, LimitError, OutputError, SchemaError, TemplateError, UsageError
 
-# One verb a file. Each has SUMMARY, add_arguments(parser) and run(arguments) -> exit code.
-VERBS: dict[str, ModuleType] = {
-    "serve": serve,
-    "chat": chat,
-    "inspect": inspect,
-    "render": render,
-    "parse": parse,
-    "grammar": grammar,
-    "check": check,
-    "models": models,
-    "demo": demo_verb,
+# verb -> (its module in this package, what it does). A module has add_arguments(parser), run(arguments) -> exit code.
+# It is loaded when its verb is wanted, so that one that needs an extra does not stand in the way of the others.
+VERBS: Mapping[str, tuple[str, str]] = {
+    "serve": ("serve", "serve a model over HTTP, for any OpenAI client"),
+    "chat": ("chat", "chat with a model in the terminal"),
+    "inspect": ("inspect", "show what was learned from a template, why it is believed and what was proven"),
+    "render": ("render", "print the prompt that a template makes of a conversation"),
+    "parse": ("parse", "read a model's output: reasoning, content and tool calls"),
+    "grammar": ("grammar", "print the grammar of a turn for an engine"),
+    "check": ("check", "read recorded outputs, whole and in pieces, and compare with what is expected"),
+    "bench": ("bench", "measure learning, prompts, reading and masks of a template and a vocabulary"),
+    "models": ("models", "list the models that lie ready, the embedded one first"),
+    "demo": ("demo_verb", "let the embedded model answer a tool call, and show every step"),
+    "completion": ("completion", "print the completion script of a shell"),
 }
 _KINDS: dict[type[Exception], str] = {
     SchemaError: "schema_error",
@@ -56,7 +58,11 @@ class _Parser(argparse.ArgumentParser):
         raise _Refused(message, self.prog)
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, as far as what it needs is installed; with ``only``, the options of that verb alone.
+
+    Raises UsageError for that verb where its extra is not installed.
+    """
     parser = _Parser(
         prog="dragoman",
         description="Between OpenAI-style chat messages and a language model.",
@@ -64,12 +70,27 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, module in VERBS.items():
-        verb = verbs.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
+    for name, (module, summary) in VERBS.items():
+        verb = verbs.add_parser(name, help=summary, description=summary)
         verb.add_argument("--json", action="store_true", help="print JSON, also of what fails")
-        module.add_arguments(verb)
-        verb.set_defaults(run=module.run, verb=name)
+        if only not in (None, name):
+            continue
+        try:
+            loaded = import_module(f"dragoman.cli.{module}")
+            loaded.add_arguments(verb)
+            verb.set_defaults(run=loaded.run)
+        except ModuleNotFoundError as error:
+            if only == name:
+                raise _lacking(name, error) from error
     return parser
+
+
+def _lacking(verb: str, error: ModuleNotFoundError) -> Exception:
+    """What to install; a module of our own that is missing is a fault of ours and stays one."""
+    name = (error.name or "dragoman").partition(".")[0]
+    if name == "dragoman":
+        return error
+    return UsageError(f"{verb} needs {name}: pip install 'dragoman[local,server]'")
 
 
 def _version() -> str:
@@ -86,8 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     command, as_json = "dragoman", "--json" in words
     try:
-        arguments = make_parser().parse_args(words)
-        command = f"dragoman {arguments.verb}"
+        verb = next((word for word in words if not word.startswith("-")), "")
+        command = f"dragoman {verb}".rstrip()
+        arguments = make_parser(only=verb).parse_args(words)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code

@@ -8,8 +8,6 @@ from typing import Any
 
 from dragoman.cli.output import print_json, print_table
 
-SUMMARY = "list the models that lie ready, the embedded one first"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fetch", action="store_true", help="fetch the embedded model now (93 MB)")

@@ -12,8 +12,6 @@ from dragoman.cli.requests import add_request, make_turn
 from dragoman.cli.sources import add_template, load_format
 from dragoman.errors import UsageError
 
-SUMMARY = "read a model's output: reasoning, content and tool calls"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template(parser)

@@ -9,8 +9,6 @@ from dragoman.cli.pictures import print_parts
 from dragoman.cli.requests import add_request, make_turn
 from dragoman.cli.sources import add_template, load_format
 
-SUMMARY = "print the prompt that a template makes of a conversation"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template(parser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import logging
 import socket
 import time
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from dragoman.server.operations import Operations
 
 LOG = logging.getLogger("dragoman.server")
-SUMMARY = "serve a model over HTTP, for any OpenAI client"
 _SHUTDOWN_S = 3  # what has been told its end has so long to say it
 _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{"stream": true, \
 "tool_choice": "required", \
@@ -35,11 +35,9 @@ _WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/js
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from dragoman.cli.configuration import add_settings
+
     add_engine(parser, key=None, defaults=False)
-    try:
-        from dragoman.cli.configuration import add_settings
-    except ImportError:  # said when it is run; --help of the other verbs must work without the server
-        return
     add_settings(parser)
 
 
@@ -102,8 +100,20 @@ async def _serve(
     while not server.started and not running.done():  # noqa: ASYNC110 - uvicorn offers nothing else to wait for
         await asyncio.sleep(0.01)
     if server.started:
+        if not operations.settings.api_keys and not _is_own(settings.host):
+            LOG.warning("whoever reaches %s may use the model: no API key is asked for", settings.host)
         _tell(listener, opened, as_json=as_json, inspector=settings.inspector)
     await running
+
+
+def _is_own(host: str) -> bool:
+    """Only this machine reaches it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _server(app: ASGIApp, operations: Operations, drain_seconds: float) -> uvicorn.Server:

@@ -91,11 +91,12 @@ class Constraint:
         None: one thread that all constraints share. What goes wrong is told by the :meth:`fill` that meets it.
         """
         here = self._history[-1]
+        if here is None or here.mask is not None:  # a hand-over to a thread costs more than the copy
+            return _DONE
         return (executor or background()).submit(self._make, here)
 
-    def _make(self, here: Position | None) -> None:
-        if here is not None:
-            self._masks.of(here)
+    def _make(self, here: Position) -> None:
+        self._masks.of(here)
 
     def accept(self, token_id: int) -> bool:
         """Take ``token_id``. False: it is not allowed here and nothing changed. Raises: UsageError for no int."""
@@ -171,17 +172,20 @@ def fill_batch(constraints: Sequence[Cursor | None], bitmask: Any) -> None:
     table = shared_words(bitmask, 2, "bitmask")
     if len(table) < len(constraints):
         raise UsageError(f"{len(constraints)} constraints need as many rows, not {table.shape}", param="bitmask")
-    for at, (row, constraint) in enumerate(zip(table, constraints, strict=False)):
-        if constraint is None:
-            row.fill(0xFFFFFFFF)
-        elif isinstance(constraint, Constraint) and constraint.words <= len(row):
-            constraint.write(row)
+    width = table.shape[1]
+    for at, constraint in enumerate(constraints):
+        if type(constraint) is Constraint and constraint.words <= width:
+            constraint.write(table[at])
+        elif constraint is None:
+            table[at] = 0xFFFFFFFF
         elif isinstance(constraint, Cursor):
-            constraint.fill(row)
+            constraint.fill(table[at])
         else:
             raise UsageError(f"constraints[{at}] is no constraint but {type(constraint).__name__}", param="constraints")
 
 
+_DONE: Future[None] = Future()
+_DONE.set_result(None)
 _lock = threading.Lock()
 _thread: ThreadPoolExecutor | None = None
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from dragoman.dialect.markers import GAP, SPACES, TEXT, marker, other_than, run_of
-from dragoman.grammar.nodes import EMPTY, Commit, Node, Ref, Repeat, alt, chars, complement, lit, opt, seq
+from dragoman.grammar.nodes import EMPTY, Commit, Negate, Node, Ref, Repeat, alt, chars, complement, lit, opt, seq
 from dragoman.template.profile import Marker, Piece, Profile, Slot, ToolFormat, ToolProfile
 
 _TAG = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
@@ -94,6 +94,12 @@ def header_tags(profile: Profile) -> tuple[str, ...]:
     return () if found is None or not found.message else (*filter(None, [found.channel]), *_FORM_TAGS)
 
 
+def tool_namespace(profile: Profile) -> str:
+    """What stands in front of a tool's name where it is a recipient; empty where nothing does."""
+    found = channels(profile)
+    return "" if found is None else found.namespace
+
+
 def call_forms(profile: Profile) -> tuple[ToolProfile, ...]:
     """Further ways to write a call's header: the recipient in either place, with or without its namespace."""
     found, tools = channels(profile), profile.tools
@@ -118,9 +124,15 @@ def _call(opening: str, message: str) -> tuple[Piece, ...]:
     return (Marker(" ", opening, ""), Slot.NAME, Slot.HEADER, Marker("", message, ""), Slot.ARGS)
 
 
-def header_text(tags: tuple[str, ...], controls: frozenset[str]) -> Node:
-    """The words of a header and the tags between them."""
-    return Repeat(alt(complement(chars("<\n").ranges), *(marker(tag, controls) for tag in tags)))
+def header_text(tags: tuple[str, ...], controls: frozenset[str], recipient: str = "") -> Node:
+    """The words of a header and the tags between them. recipient: what stands before a tool's name, which is none of
+    them; before a speaker it is."""
+    word: Node = complement(chars("<\n").ranges)
+    ways: list[Node] = [word]
+    if recipient:
+        ends = Negate(complement(chars(SPACES + "<").ranges))
+        ways = [seq(Negate(lit(recipient)), word), seq(lit(recipient), alt(*map(lit, SPEAKERS)), ends)]
+    return Repeat(alt(*ways, *(marker(tag, controls) for tag in tags)))
 
 
 def text_headers(profile: Profile, controls: frozenset[str], *, reasoning: bool, calls: bool) -> list[Node]:
@@ -142,8 +154,9 @@ def text_headers(profile: Profile, controls: frozenset[str], *, reasoning: bool,
         if reasoning:
             opened = marker(profile.reasoning.open.text, controls)
             ways.append(seq(idle, opened, Commit("body"), Ref("reasoning")))
-        word = other_than([found.thinking], "<\n")
-        answer = seq(channel, word, opt(header_text(_FORM_TAGS, controls)), message, Commit("body"), body)
+        word = seq(GAP, other_than([found.thinking], SPACES + "<"))
+        said = header_text(_FORM_TAGS, controls, found.recipient if calls else "")
+        answer = seq(channel, word, opt(said), message, Commit("body"), body)
         ways += [seq(GAP, answer), seq(idle, answer)]
     ways += [seq(GAP, marker(text, controls), Commit("body"), body) for text in joint_texts(profile)]
     return ways

@@ -34,6 +34,7 @@ from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import (
     EMPTY,
     Commit,
+    Negate,
     Node,
     Recovery,
     Ref,
@@ -62,7 +63,9 @@ class CallReader:
         *,
         prefix: str = "",
         header_tags: tuple[str, ...] = (),
+        namespace: str = "",
     ) -> None:
+        self.namespace = namespace
         self.tools = tools
         self.header_tags = header_tags
         self.request = request
@@ -159,7 +162,11 @@ class CallReader:
         wired = wire_id(self.tools)
         if wired is not None:
             return self._wired(wired)
-        head = [opener(self.shape.opening.text, self.controls)] if self.shape.opening.text else []
+        opening = self.shape.opening.text
+        head = [opener(opening, self.controls)] if opening else []
+        if Slot.HEADER in self.shape.head and self.namespace and opening.endswith(self.namespace):
+            # A channel in front of a tool's namespace is no prose: else it would be text before a call without one.
+            head += [] if opening[0].isalnum() else [Commit("body")]
         if self.tools.format is ToolFormat.JSON_NATIVE:
             return seq(*head, GAP, self.json.object(), self._tail())
         return seq(*head, self._headed())
@@ -213,7 +220,11 @@ class CallReader:
         """Ways to read a name, each with the tool it tells."""
         excluded = name_ends(self.tools, self.shape, delimiter)
         if Slot.HEADER in self.shape.head:
-            return [(other_than(SPEAKERS, SPACES + "<"), None)]
+            name = other_than(SPEAKERS, SPACES + "<")
+            # With its namespace a name belongs to the form that has it, or both would be read to the end of the call.
+            if self.namespace and not self.shape.opening.text.endswith(self.namespace):
+                name = seq(Negate(lit(self.namespace)), name)
+            return [(name, None)]
         declared: list[tuple[Node, str | None]] = [(lit(name), name) for name in self.names]
         if self.shape.bare:
             return declared if self.request.undeclared != "call" else [(_IDENTIFIER, None)]

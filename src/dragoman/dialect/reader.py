@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dragoman.dialect.channels import bare_headers, call_forms, header_tags, text_headers
+from dragoman.dialect.channels import bare_headers, call_forms, header_tags, text_headers, tool_namespace
 from dragoman.dialect.facts import all_stops, begun_by, inner_markers
 from dragoman.dialect.markers import (
     GAP,
@@ -49,7 +49,8 @@ def reader_rules(
         further = (*other_forms(profile.tools, request), *call_forms(profile))
         for i, tools in enumerate((profile.tools, *further)):
             prefix = f"form{i}." if i else ""
-            reader = CallReader(tools, request, controls, prefix=prefix, header_tags=header_tags(profile))
+            tags, namespace = header_tags(profile), tool_namespace(profile)
+            reader = CallReader(tools, request, controls, prefix=prefix, header_tags=tags, namespace=namespace)
             rules |= reader.rules()
             (forced if i and reader.shape.bare else calls).append(reader.openings())
             recovery |= reader.recovery()
@@ -205,7 +206,9 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     )
     opened: Node | None = None
     if reasoning.open.text:
-        opened = seq(GAP, _opened(reasoning, controls))
+        # Models that were trained without a prompt that opens the block open it once more.
+        once = seq(GAP, _opened(reasoning, controls))
+        opened = seq(once, opt(once))
     leftover = seq(GAP, closed, answer)
     rules["start"] = alt(leftover, answer) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, answer)
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):

@@ -152,7 +152,11 @@ class Completions(HttpEngine):
             async for data in events:
                 if data == "[DONE]":
                     break
-                piece = reader.read(read_event(data))
+                event = read_event(data)
+                try:
+                    piece = reader.read(event)
+                except (TypeError, ValueError, KeyError, AttributeError) as error:
+                    raise EngineError(f"the engine sent a chunk that cannot be read: {data[:200]!r}") from error
                 if piece is not None:
                     yield piece
         if reader.finish is None:
@@ -201,10 +205,12 @@ def completion_body(request: Generation, info: EngineInfo, flavour: Flavour) -> 
 
 
 def _bound(request: Generation, info: EngineInfo) -> int:
-    if request.sampling.max_tokens is not None:
-        return request.sampling.max_tokens
-    room = (info.context_tokens or UNKNOWN_CONTEXT_TOKENS) - len(request.prompt_ids)
-    return max(room, 1)
+    """No more than there is room for: an answer ends there all the same, and these servers refuse a larger number."""
+    wanted = request.sampling.max_tokens
+    if wanted is not None and info.context_tokens is None:
+        return wanted
+    room = max((info.context_tokens or UNKNOWN_CONTEXT_TOKENS) - len(request.prompt_ids), 1)
+    return room if wanted is None else min(wanted, room)
 
 
 def _sampling(request: Generation, flavour: Flavour) -> Fields:
@@ -216,9 +222,9 @@ def _sampling(request: Generation, flavour: Flavour) -> Fields:
         if name not in flavour.sampling:
             raise UsageError(f"{flavour.name} takes no {name}; leave it out", param=name)
         out[name] = value
-    seed = out.get("seed")
-    if seed is not None and seed >= 1 << 63:  # their seeds are signed
-        out["seed"] = seed - (1 << 64)
+    seed = out.pop("seed", None)
+    if seed is not None and seed != -1:  # which asks for any; theirs have 63 bits
+        out["seed"] = seed % (1 << 63)
     bias = request.sampling.logit_bias
     for token, added in bias.items():
         if math.isnan(added) or added == math.inf:
@@ -247,6 +253,7 @@ class _Reader:
     def __init__(self, logprobs: int | None) -> None:
         self._tops = logprobs
         self._written = 0
+        self._told = False  # log probabilities
         self._usage: Mapping[str, Any] = {}
         self.finish: FinishReason | None = None
 
@@ -264,7 +271,12 @@ class _Reader:
         if not isinstance(text, str):
             raise EngineError(f"the engine sent {text!r:.200} where text belongs")
         self._written += len(ids) or bool(text)
-        logprobs = () if self._tops is None else _logprobs(choice.get("logprobs"), ids, self._tops)
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if self._tops is not None:
+            logprobs = _logprobs(choice.get("logprobs"), ids, self._tops)
+            if text and not logprobs and not self._told:
+                raise EngineError("the engine tells no log probabilities, though it was asked for them")
+            self._told = self._told or bool(logprobs)
         return Chunk(text, ids, logprobs=logprobs) if text or ids or logprobs else None
 
     def last(self) -> Chunk:
@@ -285,9 +297,12 @@ def _finish(reason: Any) -> FinishReason:
 
 
 def _logprobs(told: Any, ids: tuple[int, ...], tops: int) -> tuple[TokenLogprob, ...]:
-    """Of a completion's ``logprobs`` object: parallel lists of tokens, numbers and likeliest tokens."""
+    """Of a completion's ``logprobs``: parallel lists of tokens, numbers and likeliest tokens, or a chat's entries."""
     if not isinstance(told, Mapping):
         return ()
+    entries = told.get("content")
+    if isinstance(entries, list):
+        return tuple(_entry(entry, tops) for entry in entries)
     tokens = told.get("tokens") or []
     values = told.get("token_logprobs") or []
     likeliest = told.get("top_logprobs") or []
@@ -303,6 +318,14 @@ def _logprobs(told: Any, ids: tuple[int, ...], tops: int) -> tuple[TokenLogprob,
             one = TokenLogprob(one.logprob, ids[at], one.data, top)
         out.append(one)
     return tuple(out)
+
+
+def _entry(told: Mapping[str, Any], tops: int) -> TokenLogprob:
+    """As chats tell it, and as llama-server does in completions too."""
+    data = told.get("bytes")
+    top = tuple(_entry(other, 0) for other in (told.get("top_logprobs") or ())[:tops])
+    known = bytes(data) if data is not None else str(told.get("token", "")).encode("utf-8", "replace")
+    return TokenLogprob(float(told["logprob"]), told.get("id"), known, top)
 
 
 def _logprob(token: str, value: float, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob:

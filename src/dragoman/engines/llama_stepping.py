@@ -40,8 +40,8 @@ class SteppedLlamaServer:
     """The Engine protocol over a llama-server, for requests with a constraint; others go to it as they are.
 
     server: the adapter or the embedded engine; closed with this object. vocab: the vocabulary of the server's model.
-    candidates: see :data:`CANDIDATES`. The server's own further samplers (``Sampling.extra``) have no say in constrained
-    answers: they are not asked.
+    candidates: see :data:`CANDIDATES`. The server's own further samplers (``Sampling.extra``) have no say in
+    constrained answers: they are not asked.
     """
 
     def __init__(

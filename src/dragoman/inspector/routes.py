@@ -38,7 +38,8 @@ from dragoman.inspector.shown import (
 )
 from dragoman.inspector.watch import pieces_of, replay
 from dragoman.server import wire
-from dragoman.server.generate import Job, make_turn, prepare
+from dragoman.server.jobs import Job
+from dragoman.server.prepare import make_turn, prepare
 from dragoman.server.protocols.chat import read_chat_request
 from dragoman.turn import Turn
 

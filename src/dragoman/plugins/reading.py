@@ -85,6 +85,13 @@ def end_of_text(fmt: ChatFormat, text: str) -> str | None:
     return text[at:]
 
 
+def behind_reasoning(fmt: ChatFormat) -> str:
+    """A prompt's end as if the turn's reasoning were over."""
+    reasoning = fmt.profile.reasoning
+    block = reasoning.open.written + reasoning.close.before + reasoning.close.text if reasoning.close.text else ""
+    return fmt.profile.assistant_header + block
+
+
 def decoder(fmt: ChatFormat, tokenizer: Any) -> Callable[[list[int]], str]:
     """Token ids to text, control tokens as their text."""
     vocab = fmt.vocab

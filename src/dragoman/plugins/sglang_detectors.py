@@ -20,7 +20,7 @@ from dragoman.dialect.facts import thinking_tags, triggers
 from dragoman.errors import DragomanError, SchemaError, UsageError
 from dragoman.events import Closed, Event, Opened, Text
 from dragoman.format import ChatFormat
-from dragoman.plugins.reading import Asked, turn_of
+from dragoman.plugins.reading import Asked, behind_reasoning, turn_of
 from dragoman.plugins.tokenizer import proven_format
 from dragoman.template.profile import ReasoningMode
 from dragoman.turn import Turn
@@ -352,13 +352,6 @@ class _Split:
         if size < len(text):
             self._layout = ""
         return text[size:]
-
-
-def behind_reasoning(fmt: ChatFormat) -> str:
-    """A prompt's end as if the turn's reasoning were over."""
-    reasoning = fmt.profile.reasoning
-    block = reasoning.open.written + reasoning.close.before + reasoning.close.text if reasoning.close.text else ""
-    return fmt.profile.assistant_header + block
 
 
 def _texts(deltas: Sequence[Delta]) -> tuple[str, str]:

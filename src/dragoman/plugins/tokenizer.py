@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from functools import lru_cache
@@ -16,14 +17,15 @@ from dragoman.proof import Status
 from dragoman.vocab import Vocabulary
 
 # Names a template file for every plug-in: an engine does not tell its parsers which template replaced the model's own.
-TEMPLATE_VARIABLE = "DRAGOMAN_CHAT_TEMPLATE"
+TEMPLATE_VARIABLE = "DRAGOMAN_PLUGIN_TEMPLATE"
+_LOG = logging.getLogger(__name__)
 _KEPT: WeakKeyDictionary[Any, tuple[tuple[str, str | None], ChatFormat]] = WeakKeyDictionary()
 
 
 def format_of(tokenizer: Any) -> ChatFormat:
     """The format of a transformers tokenizer, or of an engine's wrapper of one.
 
-    The template is the file that DRAGOMAN_CHAT_TEMPLATE names, else the tokenizer's own. Token ids can be read where
+    The template is the file that DRAGOMAN_PLUGIN_TEMPLATE names, else the tokenizer's own. Token ids can be read where
     the tokenizer has a tokenizer.json; a format without a vocabulary reads text.
     Raises: UsageError for a tokenizer without a template, TemplateError for a broken one.
     """
@@ -53,7 +55,8 @@ def _learned(tokenizer: Any, texts: tuple[str, str | None]) -> ChatFormat:
 def proven_format(tokenizer: Any, *, claim: str) -> ChatFormat:
     """:func:`format_of` where the template says how the model writes ``claim``: ``tool_calls`` or ``content``.
 
-    Raises: UsageError where it does not, with the reason that was found.
+    A template whose own history loses something (strings without quotes) is warned of, once.
+    Raises: UsageError where nothing is proven, with the reason that was found.
     """
     fmt = format_of(tokenizer)
     found = fmt.proof.claims[claim]
@@ -66,12 +69,20 @@ def proven_format(tokenizer: Any, *, claim: str) -> ChatFormat:
             param="tokenizer",
         )
     if found.status is Status.REFUTED:
-        raise UsageError(
-            f"the chat template did not prove how this model writes {claim.replace('_', ' ')}: {found.why}. "
-            "`dragoman inspect TEMPLATE` shows the details",
-            param="tokenizer",
+        why = (
+            f"the chat template did not prove all of how this model writes {claim.replace('_', ' ')}: {found.why}. "
+            "`dragoman inspect TEMPLATE` shows the details"
         )
+        if not found.messages:
+            raise UsageError(why, param="tokenizer")
+        _warn(fmt.template_hash, why)
     return fmt
+
+
+@lru_cache(maxsize=64)
+def _warn(template: str, why: str) -> None:
+    """Once for each template: engines make a parser for each request."""
+    _LOG.warning("%s", why)
 
 
 def vocabulary_of(tokenizer: Any, *, size: int | None = None) -> Vocabulary | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from vllm.parser.abstract_parser import Parser
 
 from dragoman.errors import DragomanError
-from dragoman.plugins.reading import Asked, Stream, decoder, prompt_end, turn_of
+from dragoman.plugins.reading import Asked, Stream, behind_reasoning, decoder, prompt_end, turn_of
 from dragoman.plugins.reasoning import Scan
 from dragoman.plugins.tokenizer import format_of
 from dragoman.plugins.vllm_values import (
@@ -17,6 +18,7 @@ from dragoman.plugins.vllm_values import (
     constrained,
     delta_message,
     enforces,
+    holds_reasoning,
     protocol,
     reads_text,
     refusal,
@@ -64,7 +66,10 @@ class DragomanParser(Parser):
             level = self.tool_strict_level
             if level is None:
                 level = self._tool_parser.default_tool_strict_level
-            tag = constrained(self.format, self._asked(request), request, None if level is None else int(level))
+            asked = self._asked(request)
+            if self._reasoning_parser is not None and not holds_reasoning(request):
+                asked = replace(asked, prompt_end=behind_reasoning(self.format))
+            tag = constrained(self.format, asked, request, None if level is None else int(level))
         return constrain(request, tag)
 
     def is_reasoning_end(self, input_ids: list[int]) -> bool:
@@ -122,8 +127,12 @@ class DragomanParser(Parser):
 
     def _new_stream(self, request: Any) -> Stream:
         self._by_text, self._scan = reads_text(request), None
+        asked = self._asked(request)
+        if not asked.read_reasoning:
+            # All that was generated is the answer, and nothing else: not what the prompt opened.
+            asked = replace(asked, prompt_end=self.format.profile.assistant_header)
         try:
-            turn = turn_of(self.format, self._asked(request))
+            turn = turn_of(self.format, asked)
         except DragomanError as error:
             raise refusal(error) from error
         return Stream(turn, by_text=self._by_text)

@@ -8,7 +8,7 @@ from typing import Any
 from vllm.tool_parsers.abstract_tool_parser import ToolParser
 
 from dragoman.errors import DragomanError
-from dragoman.plugins.reading import Asked, Stream, turn_of
+from dragoman.plugins.reading import Asked, Stream, behind_reasoning, turn_of
 from dragoman.plugins.tokenizer import proven_format
 from dragoman.plugins.vllm_values import (
     asked_of,
@@ -17,6 +17,7 @@ from dragoman.plugins.vllm_values import (
     delta_message,
     enforces,
     extracted,
+    holds_reasoning,
     reads_text,
     refusal,
 )
@@ -45,7 +46,7 @@ class DragomanToolParser(ToolParser):
 
     def adjust_request(self, request: Any) -> Any:
         """Hold the output to the request's tool choice, strict tools and response format, from its first token on."""
-        asked = self._asked(request)
+        asked = self._asked(request, prompt_end=None if holds_reasoning(request) else behind_reasoning(self.format))
         tag = constrained(self.format, asked, request, self.default_level) if enforces() else None
         return constrain(request, tag)
 
@@ -57,7 +58,7 @@ class DragomanToolParser(ToolParser):
         """The tag of a request: from the first token on with ``reasoning``, else from behind the reasoning."""
         if not enforces():
             return None
-        asked = self._asked(request) if reasoning else self._asked(request, prompt_end=self._behind_reasoning())
+        asked = self._asked(request) if reasoning else self._asked(request, prompt_end=behind_reasoning(self.format))
         tag = constrained(self.format, asked, request, int(strict_level or 0))
         if tag is None:
             return None
@@ -105,7 +106,7 @@ class DragomanToolParser(ToolParser):
         return delta_message(deltas)
 
     def _new_stream(self, request: Any, *, by_text: bool) -> Stream:
-        end = self._header() if self.skip_reasoning_parsing else self._behind_reasoning()
+        end = self._header() if self.skip_reasoning_parsing else behind_reasoning(self.format)
         asked = self._asked(request, prompt_end=end, read_reasoning=not self.skip_reasoning_parsing)
         try:
             return Stream(turn_of(self.format, asked), by_text=by_text)
@@ -118,9 +119,3 @@ class DragomanToolParser(ToolParser):
 
     def _header(self) -> str:
         return self.format.profile.assistant_header
-
-    def _behind_reasoning(self) -> str:
-        """The prompt's end as if the turn's reasoning were over."""
-        reasoning = self.format.profile.reasoning
-        block = reasoning.open.written + reasoning.close.before + reasoning.close.text if reasoning.close.text else ""
-        return self._header() + block

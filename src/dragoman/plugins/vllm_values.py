@@ -198,14 +198,20 @@ def constrain(request: Any, tag: dict[str, Any] | None) -> Any:
         request.response_format = None
     elif hasattr(request, "text"):
         request.text = None
-    # The tag holds the reasoning too: vLLM must not wait for its end.
-    request._grammar_from_parser = True
+    if holds_reasoning(request):
+        request._grammar_from_parser = True  # vLLM must not wait for the end of reasoning
     return request
+
+
+def holds_reasoning(request: Any) -> bool:
+    """True: a tag may begin with the first token. Responses of older versions are held from behind reasoning only."""
+    return hasattr(request, "_grammar_from_parser")
 
 
 def reads_text(request: Any) -> bool:
     """True: the text tells more than the ids: stop strings cut it, or a structural tag, which is of text, held it."""
-    return bool(getattr(request, "stop", None)) or bool(getattr(request, "_grammar_from_parser", False))
+    held = getattr(getattr(request, "structured_outputs", None), "structural_tag", None) is not None
+    return held or bool(getattr(request, "stop", None)) or bool(getattr(request, "_grammar_from_parser", False))
 
 
 def refusal(error: DragomanError) -> Exception:

@@ -8,13 +8,17 @@ from typing import Any
 
 from dragoman.engine import Sampling
 
+# Proxies give up after a minute of silence, and a long prompt takes minutes to read.
+PING_SECONDS = 15.0
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A checked request for answers.
 
     turn: arguments of ``ChatFormat.turn``. stop: the client's own stop texts. n: how many answers are wanted.
-    reasoning_budget: the most tokens of reasoning, None: as many as the model likes.
+    reasoning_budget: the most tokens of reasoning, None: as many as the model likes. ping_seconds: of silence in a
+    stream, after which it shows that it is alive; None: it never does.
     """
 
     turn: Mapping[str, Any]
@@ -23,6 +27,7 @@ class Ask:
     stream: bool = False
     n: int = 1
     reasoning_budget: int | None = None
+    ping_seconds: float | None = PING_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,13 @@ Schema = Mapping[str, Any]
 _TEXT = {"type": "string"}
 _PARTS = {"type": "array", "items": {"type": "object", "properties": {"type": _TEXT}, "required": ["type"]}}
 _CONTENT = {"anyOf": [_TEXT, _PARTS]}
-_FUNCTION = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "minLength": 1},
-        "description": _TEXT,
-        "parameters": {"type": "object"},
-        "strict": {"type": ["boolean", "null"]},
-    },
-    "required": ["name"],
+_FUNCTION_FIELDS = {
+    "name": {"type": "string", "minLength": 1},
+    "description": _TEXT,
+    "parameters": {"type": "object"},
+    "strict": {"type": ["boolean", "null"]},
 }
+_FUNCTION = {"type": "object", "properties": _FUNCTION_FIELDS, "required": ["name"]}
 _TOOL = {"type": "object", "properties": {"type": {"const": "function"}, "function": _FUNCTION}}
 _CALL = {
     "type": "object",
@@ -36,7 +33,7 @@ _CALL = {
 _MESSAGE = {
     "type": "object",
     "properties": {
-        "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
+        "role": {"enum": ["system", "developer", "user", "assistant", "tool", "function"]},
         "content": {"anyOf": [*_CONTENT["anyOf"], {"type": "null"}]},
         "tool_calls": {"type": "array", "items": _CALL},
         "tool_call_id": _TEXT,
@@ -69,7 +66,7 @@ _ITEM = {
         },
     ]
 }
-_FLAT_TOOL = {**_FUNCTION, "properties": {"type": {"const": "function"}, **_FUNCTION["properties"]}}  # type: ignore[dict-item]
+_FLAT_TOOL = {**_FUNCTION, "properties": {"type": {"const": "function"}, **_FUNCTION_FIELDS}}
 _THEIR_TOOL = {
     "type": "object",
     "properties": {
@@ -85,9 +82,8 @@ _THEIR_MESSAGE = {
     "required": ["role", "content"],
 }
 _THEIR_CHOICE = {"type": "object", "properties": {"type": {"enum": ["auto", "any", "tool", "none"]}, "name": _TEXT}}
-_PROMPT = {
-    "anyOf": [_TEXT, {"type": "array", "items": _TEXT}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]
-}
+_IDS = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_PROMPT = {"anyOf": [_TEXT, _IDS, {"type": "array", "items": {"anyOf": [_TEXT, _IDS]}, "minItems": 1}]}
 
 
 def _body(

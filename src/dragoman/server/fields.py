@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,13 +115,42 @@ class Refusal:
     advice: str
 
 
-def refuse(body: Mapping[str, Any], refusals: Mapping[str, Refusal]) -> None:
-    """Raises UsageError for the first field that asks for what cannot be done."""
+_NO_SAMPLER = "the engine of this server has no such setting"
+_FORM = "give response_format"
+# What other servers take beyond the API, by their names. Samplers are refused where the engine does not take them too.
+SAMPLER_REFUSALS: Mapping[str, Refusal] = {
+    **dict.fromkeys(
+        ("repeat_penalty", "repetition_penalty", "length_penalty", "typical_p"), Refusal((1,), _NO_SAMPLER)
+    ),
+    **dict.fromkeys(("mirostat", "min_tokens", "dry_multiplier", "xtc_probability"), Refusal((0,), _NO_SAMPLER)),
+    **dict.fromkeys(("dynatemp_range",), Refusal((0,), _NO_SAMPLER)),
+    **dict.fromkeys(("top_n_sigma",), Refusal((-1,), _NO_SAMPLER)),
+    **dict.fromkeys(("ignore_eos", "use_beam_search"), Refusal((False,), _NO_SAMPLER)),
+    **dict.fromkeys(("stop_token_ids", "bad_words", "allowed_token_ids"), Refusal(([],), _NO_SAMPLER)),
+    "stop_regex": Refusal((), _NO_SAMPLER),
+    "n_predict": Refusal((-1,), "give max_tokens"),
+    "max_new_tokens": Refusal((), "give max_tokens"),
+}
+FORM_REFUSALS: Mapping[str, Refusal] = {
+    **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_grammar"), Refusal((), _FORM)),
+    **dict.fromkeys(("structured_outputs", "structural_tag", "regex"), Refusal((), _FORM)),
+    "ebnf": Refusal((), "give grammar, in llama.cpp's notation"),
+    "chat_template": Refusal((), "the template is the server's; what it reads can be set by chat_template_kwargs"),
+    "documents": Refusal(([],), "give chat_template_kwargs, if the template reads documents"),
+}
+
+
+def refuse(body: Mapping[str, Any], refusals: Mapping[str, Refusal], known: Collection[str] = ()) -> None:
+    """Raises UsageError for the first field that asks for what cannot be done; those in ``known`` can be."""
     for name, refusal in refusals.items():
         value = body.get(name)
-        harmless = refusal.harmless
-        if value is not None and not any(type(value) is type(each) and value == each for each in harmless):
+        if value is not None and name not in known and not any(_same(value, each) for each in refusal.harmless):
             raise UsageError(f"{name} = {shown(value)} is not supported: {refusal.advice}", param=name)
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Equal, and both or neither a boolean."""
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def given(body: Mapping[str, Any], name: str, kind: Kind, *, path: str = "") -> Any:
@@ -165,6 +194,8 @@ def turn_arguments(body: Mapping[str, Any]) -> dict[str, Any]:
     schema = body.get("json_schema")  # llama-server's own name for the commonest response_format
     if schema is not None and "response_format" not in arguments:
         arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
+    if arguments.get("reasoning_format") == "deepseek-legacy":  # today the same, also to llama-server
+        arguments["reasoning_format"] = "deepseek"
     thinking = arguments.get("chat_template_kwargs", {}).get("enable_thinking")
     if thinking is not None and not FLAG.check(thinking):
         name = "chat_template_kwargs.enable_thinking"
@@ -174,6 +205,7 @@ def turn_arguments(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def sampling(body: Mapping[str, Any], settings: ModelSettings, names: tuple[str, ...]) -> Sampling:
     """What the request says of sampling in the fields ``names``, the rest as the model's settings have it."""
+    refuse(body, SAMPLER_REFUSALS, settings.engine_fields)
     default = settings.sampling
     values: dict[str, Any] = {}
     for name in names:

@@ -56,6 +56,7 @@ class Alignment:
     def __init__(self) -> None:
         self._waiting: list[Scored] = []
         self._used = 0  # bytes of the first waiting token that a delta has taken
+        self._given = False  # that token was told
 
     def push(self, tokens: Iterable[Scored]) -> None:
         self._waiting += tokens
@@ -65,7 +66,7 @@ class Alignment:
         if not self._waiting:
             return ()
         if delta.tool_calls:
-            self._waiting, self._used = [], 0
+            self._waiting, self._used, self._given = [], 0, False
             return ()
         text = (delta.content or delta.reasoning_content).encode("utf-8", "replace")
         whole = b"".join(token.data for token in self._waiting)
@@ -74,23 +75,24 @@ class Alignment:
         start = self._used if whole.startswith(text, self._used) else whole.rfind(text)
         if start < 0:
             return ()
-        tokens = self._cut(start, start + len(text))
-        return tokens if delta.content else ()
+        return self._cut(start, start + len(text), bool(delta.content))
 
-    def _cut(self, start: int, end: int) -> tuple[Scored, ...]:
-        """The waiting tokens with bytes in [start, end), each once; they and all in front are gone, but for one that
-        goes on behind ``end``."""
+    def _cut(self, start: int, end: int, told: bool) -> tuple[Scored, ...]:
+        """The waiting tokens with bytes in [start, end); they and all in front are gone, but for one that goes on
+        behind ``end``. A token is told once, with the first content that has bytes of it."""
         taken: list[Scored] = []
-        at, gone, used = 0, 0, 0
+        at, gone, used, given = 0, 0, 0, False
         for token in self._waiting:
             after = at + len(token.data)
             if at >= end:
                 break
-            if after > start and (at > 0 or not self._used):
+            given = at == 0 and self._given
+            if told and after > start and not given:
                 taken.append(token)
+                given = True
             if after > end:
                 used = end - at
                 break
             at, gone = after, gone + 1
-        self._waiting, self._used = self._waiting[gone:], used
+        self._waiting, self._used, self._given = self._waiting[gone:], used, given and used > 0
         return tuple(taken)

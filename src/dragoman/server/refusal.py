@@ -23,5 +23,5 @@ async def refuse(
 ) -> None:
     """Answer with ``status`` and end it. What the client still sends is not read, so the connection is closed."""
     body = wire.shaped(scope["path"], status, wire.error_of(message, kind=kind, code=code))
-    closed = {"connection": "close"} if status in (408, 413) else {}
+    closed = {"connection": "close"} if status in (408, 413, 503) else {}
     await JSONResponse(body, status_code=status, headers={**closed, **(headers or {})})(scope, receive, send)

@@ -1,15 +1,17 @@
 """Answers on their way out: one ASGI response that is whole or streamed, and ends when its client goes away.
 
 Rules of this file: the engine works only as long as somebody listens. Nothing is sent before the engine's first piece,
-so that whatever fails until then is answered with a status of its own; later failures are an error event.
+but for a sign of life, so that whatever fails until then is answered with a status of its own; later failures are an
+error event.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,8 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from dragoman.engine import Engine
 from dragoman.errors import DragomanError
-from dragoman.server import sse, wire
-from dragoman.server.generate import Ended, Job, Said, Usage, follow
+from dragoman.server import wire
+from dragoman.server.generate import follow
+from dragoman.server.jobs import Ended, Job, Said, Usage
+from dragoman.server.outgoing import Outgoing
 from dragoman.server.reading import Reading
 from dragoman.server.telling import Answer, Teller, usage_of
 
@@ -36,16 +40,20 @@ def failure(error: Exception, path: str = "") -> JSONResponse:
 
 @dataclass(slots=True)
 class Reply:
-    """The ASGI response to one request for answers: one job for each of them, told by ``teller``."""
+    """The ASGI response to one request for answers: one job for each of them, told by ``teller``.
+
+    ping_seconds: of silence, after which a stream shows that it is alive; None: it never does.
+    """
 
     jobs: Sequence[Job[Reading]]
     engine: Engine
     teller: Teller
     stream: bool
+    ping_seconds: float | None = None
     _answers: list[Answer] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sent = _Sent(send)
+        sent = Outgoing(send)
         self._answers = [Answer() for _ in self.jobs]
 
         async def work() -> None:
@@ -54,7 +62,8 @@ class Reply:
             except Exception as error:
                 await self._tell(error, scope, receive, sent)
 
-        await while_connected(receive, work)
+        beat = partial(sent.keep_alive, self.ping_seconds) if self.stream and self.ping_seconds else None
+        await while_connected(receive, work, beat)
 
     async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def keep(index: int, piece: Said | Ended) -> None:
@@ -64,7 +73,7 @@ class Reply:
         body = self.teller.whole(self._answers, self._usage())
         await JSONResponse(body)(scope, receive, send)
 
-    async def _stream(self, sent: _Sent) -> None:
+    async def _stream(self, sent: Outgoing) -> None:
         async def tell(index: int, piece: Said | Ended) -> None:
             if isinstance(piece, Ended):
                 self._answers[index].add(piece)
@@ -116,43 +125,23 @@ class Reply:
             prompts.setdefault(id(job.generation.prompt_ids), answer.ended.usage.prompt_tokens)
         return usage_of([answer.ended.usage for answer in self._answers], sum(prompts.values()))
 
-    async def _tell(self, error: Exception, scope: Scope, receive: Receive, sent: _Sent) -> None:
+    async def _tell(self, error: Exception, scope: Scope, receive: Receive, sent: Outgoing) -> None:
         """As a status while that is possible, else as the last event."""
         response = failure(error, scope.get("path", ""))
         if not sent.begun:
             await response(scope, receive, sent)
         elif self.stream:
-            await sent.end(b"".join(self.teller.failed(error)))
+            await sent.events(self.teller.failed(error))  # behind the opening, where a sign of life was all there was
+            await sent.end()
 
 
-class _Sent:
-    """The way out, which knows whether anything has been sent. ``opening``: the events in front of all others."""
+async def while_connected(
+    receive: Receive, work: Callable[[], Awaitable[None]], beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+) -> None:
+    """Run ``work``; cancel it when the client goes away, and ``beside`` when it is done.
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.begun = False
-        self.opening: Callable[[], Iterable[bytes]] = tuple
-
-    async def __call__(self, message: Any) -> None:
-        self.begun = True
-        await self._send(message)
-
-    async def events(self, events: Iterable[bytes]) -> None:
-        """In one message, the first time behind the head of the answer."""
-        data = b"".join(events)
-        if not self.begun:
-            headers = [(name.encode(), value.encode()) for name, value in sse.HEADERS.items()]
-            await self({"type": "http.response.start", "status": 200, "headers": headers})
-            data = b"".join(self.opening()) + data
-        if data:
-            await self({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def end(self, data: bytes = b"") -> None:
-        await self({"type": "http.response.body", "body": data, "more_body": False})
-
-
-async def while_connected(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Run ``work``; cancel it when the client goes away. The request's body must have been read."""
+    The request's body must have been read.
+    """
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:
@@ -161,5 +150,7 @@ async def while_connected(receive: Receive, work: Callable[[], Awaitable[None]])
             group.cancel_scope.cancel()
 
         group.start_soon(watch)
+        if beside is not None:
+            group.start_soon(beside)
         await work()
         group.cancel_scope.cancel()

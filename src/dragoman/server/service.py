@@ -15,9 +15,10 @@ from dragoman.engine import Engine, EngineInfo, ModelSettings
 from dragoman.errors import LimitError, UsageError
 from dragoman.format import ChatFormat
 from dragoman.server import wire
-from dragoman.server.ask import Ask
+from dragoman.server.ask import PING_SECONDS, Ask
 from dragoman.server.fields import INTEGER, LIST, TEXT, needed, shown
-from dragoman.server.generate import Job, make_turn, prepare_all, prepare_raw
+from dragoman.server.jobs import Job
+from dragoman.server.prepare import make_turn, prepare_all, prepare_raw
 from dragoman.server.props import props
 from dragoman.server.protocols import chat, completions, messages, responses
 from dragoman.server.protocols.chat_replies import ChatTeller
@@ -70,20 +71,20 @@ class Service:
         """``POST /v1/chat/completions``"""
         ask, shape = chat.read(await _body(request), self.settings)
         head, jobs = await self._prepared(ask, "chatcmpl-")
-        teller = ChatTeller.of(head, shape, ask.n, jobs[0].prompt_tokens)
-        return Reply(jobs, self.engine, teller, ask.stream)
+        teller = ChatTeller(head, shape, ask.n, jobs[0].prompt_tokens)
+        return Reply(jobs, self.engine, teller, ask.stream, ask.ping_seconds)
 
     async def responses(self, request: Request) -> Reply:
         """``POST /v1/responses``"""
         ask, echo = responses.read(await _body(request), self.settings)
         head, jobs = await self._prepared(ask, "resp_")
-        return Reply(jobs, self.engine, ResponsesTeller(head, echo), ask.stream)
+        return Reply(jobs, self.engine, ResponsesTeller(head, echo), ask.stream, ask.ping_seconds)
 
     async def messages(self, request: Request) -> Reply:
         """``POST /v1/messages``"""
         ask = messages.read(await _body(request), self.settings)
         head, jobs = await self._prepared(ask, "msg_")
-        return Reply(jobs, self.engine, MessagesTeller(head, jobs[0].prompt_tokens), ask.stream)
+        return Reply(jobs, self.engine, MessagesTeller(head, jobs[0].prompt_tokens), ask.stream, ask.ping_seconds)
 
     async def completions(self, request: Request) -> Reply:
         """``POST /v1/completions``"""
@@ -92,7 +93,7 @@ class Service:
         jobs = await _in_thread(partial(prepare_raw, self.format, ask, info, self.settings, id_seed=head.id))
         prompts = [job.generation.prompt_text for job in jobs]
         teller = CompletionsTeller(head, shape, prompts, sum(job.prompt_tokens for job in jobs[:: ask.n]))
-        return Reply(jobs, self.engine, teller, ask.stream)
+        return Reply(jobs, self.engine, teller, ask.stream, PING_SECONDS)
 
     async def _prepared(self, ask: Ask, prefix: str) -> tuple[wire.Head, tuple[Job[Turn], ...]]:
         info, head = await self.info(), await self._head(prefix)

@@ -13,6 +13,7 @@ HEADERS = {
     "x-accel-buffering": "no",  # nginx would collect the pieces otherwise
 }
 DONE = b"data: [DONE]\n\n"
+PING = b": ping\n\n"  # a comment: clients skip it
 
 # One encoder for all events: json.dumps makes a new one for each call with options.
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dragoman.chat import Message
-from dragoman.server.generate import Ended, Said, Sum, Usage
+from dragoman.server.jobs import Ended, Said, Sum, Usage
 from dragoman.server.likelihood import Scored
 
 _NOT_YET = Ended("stop", Usage(0, 0))

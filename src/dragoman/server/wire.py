@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.errors import DragomanError, EngineError, LimitError, OutputError, TemplateError, UsageError
-from dragoman.server.fields import turn_arguments as turn_arguments
-from dragoman.server.protocols.chat import read_chat_request as read_chat_request
 
 _HALF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 # Statuses of an engine that say that the request was wrong, and not the engine.

@@ -111,6 +111,14 @@ class ArgumentsWriter:
         held, self._held = self._held, None
         return "".join(held or ())
 
+    def break_off(self) -> tuple[str, str]:
+        """In place of :meth:`finish`, where the output leaves the arguments: what is sure of the rest, nothing closed;
+        and the text of a value of which not even the type is known yet."""
+        value, self._value = self._value, None
+        sure, unsure = ("", "") if value is None else value.release()
+        written = self._out(sure)
+        return self.release() + written, unsure
+
     def _may_wrap(self, key: str) -> bool:
         return key in _WRAPPERS and self._containers[0].declared is not None and not self._declares(key)
 

@@ -52,6 +52,7 @@ class CallBuilder:
         self._broken = False
         self._closed = False
         self._arguments: list[str] = []  # delivered, or waiting for the first piece
+        self._own: list[str] = []  # text of the call itself, until the name is there
         self._text: list[str] = []  # of the open region of _WHOLE
         self._outer: list[str] = []  # of the id around an open name
         self._in_id = False
@@ -64,8 +65,8 @@ class CallBuilder:
 
     @property
     def raw(self) -> str:
-        """What was read of a call whose name never came."""
-        return "".join([*self._text, *self._arguments])
+        """What was read of a call whose name never came; its own text where it has no regions yet."""
+        return "".join([*self._text, *self._arguments]) or "".join(self._own)
 
     def to_tool_call(self) -> ToolCall:
         return ToolCall(self._id, self._name or "", "".join(self._arguments))
@@ -93,6 +94,8 @@ class CallBuilder:
             return self._deliver(text)
         if tag == "call":
             self._object.text(text)
+            if not self._started:
+                self._own.append(text)
         if tag.startswith("value."):
             return self._deliver((self._writer or self._tagged()).feed(text))
         if tag in _WHOLE:
@@ -123,8 +126,8 @@ class CallBuilder:
         """The call is over, complete or broken."""
         out = self._start(final=True)
         if self._broken:
-            out += self._deliver("" if self._writer is None else self._writer.release())
-            self.problems.append(("broken_call", f"the call of {self._called} left its format and stays as it is"))
+            told = f"the call of {self._called} left its format and stays as it is"
+            out += self._break_off("broken_call", told)
             self._note_unread()
             return out
         arguments = "".join(self._arguments)
@@ -141,9 +144,16 @@ class CallBuilder:
     def truncate(self) -> list[ToolCallDelta]:
         """The output ends by length inside the call: what came is kept, nothing is added."""
         out = self._start(final=True)
-        out += self._deliver("" if self._writer is None else self._writer.release())
-        self.problems.append(("truncated", f"the output ended by length inside the call of {self._called}"))
+        called = self._called if self._name is not None or not self.raw else f"{self._called}, which began {self.raw!r}"
+        out += self._break_off("truncated", f"the output ended by length inside the call of {called}")
         self._note_unread()
+        return out
+
+    def _break_off(self, code: str, told: str) -> list[ToolCallDelta]:
+        """The rest of arguments that do not end: what is sure of it, and a problem that has what is not."""
+        sure, unsure = ("", "") if self._writer is None else self._writer.break_off()
+        out = self._deliver(sure)
+        self.problems.append((code, f"{told}; of the last value {unsure!r} is left" if unsure else told))
         return out
 
     def _flat_arguments(self) -> str:

@@ -76,7 +76,8 @@ class CallObject:
     def _descend(self, text: str, at: int, depth: int) -> None:
         """Sort the members of the object at ``at``; one that holds the name below is looked into."""
         members, rest = _members(text, at)
-        below = next((start for key, start, end in members if text[start] == "{" and _HOLE in text[start:end]), None)
+        spans = [(start, end) for _, start, end in members] + ([] if rest is None else [(rest[1], len(text))])
+        below = next((start for start, end in spans if text[start] == "{" and _HOLE in text[start:end]), None)
         others = [(key, text[start:end]) for key, start, end in members if _HOLE not in text[start:end]]
         if rest is not None and _HOLE not in text[rest[1] :]:
             others.append((rest[0], text[rest[1] :]))

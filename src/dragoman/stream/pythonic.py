@@ -56,6 +56,13 @@ class PythonToJson:
     def finish(self) -> str:
         return self._convert(self._held, 0, final=True)
 
+    def release(self) -> tuple[str, str]:
+        """In place of finish: what is sure of the text that is held, and what is not."""
+        held, self._held = self._held, ""
+        # No word of Python's begins so: whether it was held depends on how the text was cut.
+        sure = not self._quote and held[:1].islower()
+        return (held, "") if sure else ("", held)
+
     def _convert(self, text: str, at: int, *, final: bool) -> str:
         self._held = ""
         out: list[str] = []

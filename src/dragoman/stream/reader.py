@@ -99,8 +99,7 @@ class Reader:
                 break
             rest = self._consume(queue.pop(0))
             self._settle(out)
-        if self.ended:
-            self.unread = bool(rest or queue)
+        self.unread = rest is not None or bool(queue)
         return out
 
     def _consume(self, item: Item) -> Item | None:
@@ -232,7 +231,7 @@ class Reader:
         return out
 
     def _leave(self, out: list[Event]) -> None:
-        """What is still withheld belongs to the open region, to the answer where none is open, to nobody in a call."""
+        """What is still withheld belongs to the open region, to the answer where none is open."""
         tail = self._run.withheld
         at = self._run.position - len(tail)
         if at < 0 and not self._echo:
@@ -243,7 +242,7 @@ class Reader:
         path = self._run.path
         if not path:
             out += [Opened("content", at), Text(tail, at), Closed("content", self._run.position)]
-        elif path[-1] not in _STRUCTURE:
+        else:  # inside a call too: what is no region's may be all that there is of a call without a name
             out.append(Text(tail, at))
 
 

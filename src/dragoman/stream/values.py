@@ -37,6 +37,9 @@ class ValueReader(Protocol):
     def feed(self, text: str) -> str: ...
     def finish(self) -> str: ...
 
+    def release(self) -> tuple[str, str]:
+        """In place of finish, where the output breaks off: what is sure of the rest, and the text that is not."""
+
 
 class StringValue:
     """Every character is data: a JSON string that streams."""
@@ -54,6 +57,9 @@ class StringValue:
 
     def finish(self) -> str:
         return '"'
+
+    def release(self) -> tuple[str, str]:
+        return "", ""
 
 
 class JsonValue:
@@ -114,6 +120,11 @@ class JsonValue:
         if not is_json("".join(self._written)):
             self.problem = "is no JSON"
         return out
+
+    def release(self) -> tuple[str, str]:
+        if self._string is not None:
+            return self._string.release()
+        return self._converter.release() if self._begun else ("", "".join(self._held).strip(WHITE))
 
     def _write(self, text: str) -> str:
         self._written.append(text)
@@ -177,6 +188,11 @@ class TypedValue:
             return self._string.finish()
         written, self.problem = convert("".join(self._held), self._declared)
         return written
+
+    def release(self) -> tuple[str, str]:
+        if self._string is not None:
+            return self._string.release()
+        return "", "".join(self._held).strip(WHITE)
 
 
 def _beside_string(declared: Declared | None) -> frozenset[str] | None:

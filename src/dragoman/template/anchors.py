@@ -10,6 +10,18 @@ from dragoman.template.probe import Prober, Rung, Said, conversation
 from dragoman.template.scan import Scan
 from dragoman.template.sentinels import FIRST
 
+# Words with which variables say yes and no; one of a pair is enough for a template to ask for.
+YES_NO = (
+    ("on", "off"),
+    ("enabled", "disabled"),
+    ("enable", "disable"),
+    ("thinking", "chat"),
+    ("/think", "/no_think"),
+    ("think", "no_think"),
+    ("true", "false"),
+    ("yes", "no"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
@@ -175,7 +187,9 @@ def _generations(prober: Prober, rung: Rung, opened: str, scan: Scan) -> dict[st
     """What follows the user's words under each setting of each variable that the template reads from outside."""
     out: dict[str, str] = {}
     for name, texts in scan.variables.items():
-        for value in (True, False, *texts[:4]):
+        # A template may ask for one word of a pair only: anything else is the other.
+        paired = [word for pair in YES_NO if set(pair) & set(texts) for word in pair]
+        for value in dict.fromkeys((True, False, *texts[:4], *paired)):
             text = prober.after_user(None, replace(rung, variables=((name, value),)), generation=True)
             if text is not None and text != opened:
                 out[f"{name}={value}"] = text
@@ -255,7 +269,10 @@ def closing(prober: Prober, rung: Rung, user_start: str) -> str:
     if follow is None or FIRST.content not in follow or FIRST.follow_up not in follow:
         return ""
     between = follow[follow.index(FIRST.content) + len(FIRST.content) : follow.rindex(FIRST.follow_up)]
-    return between.removesuffix(user_start) if user_start and between.endswith(user_start) else ""
+    if not user_start or not between.endswith(user_start):
+        return ""
+    # Digits in front of what all user turns start with differ from turn to turn: they count ("[Round 1]").
+    return between.removesuffix(user_start).rstrip("0123456789")
 
 
 def end_of_turn(end: str, starts: Mapping[str, str], eos: str, inner: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
         role_starts=starts,
         trailer=anchors.trailer,
         thinking_switches=spoken.switches,
+        thinking_words=dict(spoken.words),
         baseline=(climbed.rung or plain or wanted).to_dict(),
         literals=facts.literals,
         failure=tools.failure,

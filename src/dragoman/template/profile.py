@@ -229,6 +229,9 @@ class Profile:
     role_starts: Mapping[str, str] = field(default_factory=dict)  # role -> text that starts a turn of that role
     trailer: str = ""  # what is appended to every conversation, whoever spoke last
     thinking_switches: tuple[str, ...] = ()  # template variables that switch reasoning
+    thinking_words: Mapping[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # switch -> words for on, off; else bool
     losses: frozenset[str] = frozenset()  # what the template drops: trim, reasoning, null, repr, ...
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the winning rung of the probe ladder
     literals: tuple[str, ...] = ()  # literals of the template that look like markers

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman.template.anchors import Anchors
+from dragoman.template.anchors import YES_NO, Anchors
 from dragoman.template.atoms import closers, common_suffix, openers, tags
 from dragoman.template.probe import THINKING_PART, Prober, Rung, Said, Tail
 from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile
@@ -37,6 +37,7 @@ class Spoken:
     switches: tuple[str, ...]
     empty_block: str
     why: str
+    words: tuple[tuple[str, tuple[str, str]], ...] = ()  # switch -> its words for on and off, where it waits for words
 
 
 _PLACES = (Place("last", "none", False), Place("with_calls", "none", True), Place("old", "user", False))
@@ -53,6 +54,28 @@ class ReasoningLearner:
         self._scan = scan
 
     def learn(self) -> Spoken:
+        spoken = self._learn()
+        if spoken.reasoning.mode is ReasoningMode.NONE:
+            return spoken
+        words = tuple(self._worded(spoken.switches))
+        names = (*spoken.switches, *(name for name, _ in words))
+        reasoning = replace(spoken.reasoning, switch=names[0] if names else None)
+        return replace(spoken, reasoning=reasoning, switches=names, words=words)
+
+    def _worded(self, known: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Variables that switch reasoning by a word for yes and one for no: the prompt differs between the two."""
+        prompts, default = self._anchors.generations, self._anchors.generation_prompt
+        for name, texts in self._scan.variables.items():
+            if name in known or not any(hint in name.lower() for hint in _HINTS):
+                continue
+            for yes, no in YES_NO:
+                asked = [word for word in (yes, no) if word in texts]
+                on, off = (prompts.get(f"{name}={word}", default) for word in (yes, no))
+                if asked and on != off:
+                    yield name, (yes, no)
+                    break
+
+    def _learn(self) -> Spoken:
         before = self._text_before(None)
         for key, variables in self._attempts():
             places = [self._render(place, {key: FIRST.reasoning}, variables) for place in _PLACES]
@@ -212,7 +235,7 @@ class ReasoningLearner:
         for setting, text in self._anchors.generations.items():
             name, _, value = setting.partition("=")
             if value not in ("True", "False"):
-                continue  # a word is no switch: nobody knows which one says yes
+                continue  # words: see _worded
             if self._anchors.generations.get(f"{name}=True") == self._anchors.generations.get(f"{name}=False"):
                 continue  # on and off are the same to it, so it waits for a word
             hinted = any(hint in name.lower() for hint in _HINTS)

@@ -56,6 +56,7 @@ def template_variables(
     out = dict(base)
     if thinking is not None:
         out.update(dict.fromkeys(("enable_thinking", *profile.thinking_switches), thinking))
+        out.update({name: words[0 if thinking else 1] for name, words in profile.thinking_words.items()})
     # A template that has no such effort is switched off instead.
     out.pop(_EFFORTS[0], None)
     if effort is not None and (effort != "none" or "none" in template.compared):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,6 +34,17 @@ class AddedToken:
         """
         plain = self.content.replace(SPACE, " ").isspace() or self.content.replace("_", "a").isalnum()
         return len(self.content) > 1 and (self.special or not plain)
+
+
+def steps_of(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The steps of a normalizer, pre-tokenizer, decoder or post-processor of tokenizer.json, sequences unfolded."""
+    pending = [value]
+    while pending:
+        step = pending.pop()
+        if isinstance(step, Mapping):
+            yield step
+            for key in ("pretokenizers", "normalizers", "processors", "decoders"):
+                pending.extend(step.get(key) or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,19 @@ class Blueprint:
         """The bytes of an added token as text; white space of a SentencePiece model may be spelled as in its pieces."""
         spelled = self.spelling == "sentencepiece" and not token.is_marker
         return self.data(token.content) if spelled else token.content.encode("utf-8")
+
+    @property
+    def adds_space(self) -> bool:
+        """True: each stretch of text gets a space in front."""
+        steps = [step for value in (self.normalizer, self.pre_tokenizer) for step in steps_of(value)]
+        prepends = any(step.get("type") == "Prepend" and step.get("prepend") == SPACE for step in steps)
+        # a file without the newer word says it with the older one, or means "always"
+        schemes = (
+            step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
+            for step in steps
+            if step.get("type") == "Metaspace"
+        )
+        return prepends or "always" in schemes
 
     @property
     def drops_unknown(self) -> bool:

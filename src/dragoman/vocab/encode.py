@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.errors import UsageError, VocabularyError
 from dragoman.vocab.backend import Base, base_tokenizer, tokenizers
 from dragoman.vocab.blueprint import AddedToken, Blueprint
-from dragoman.vocab.matcher import Matcher, is_word
+from dragoman.vocab.matcher import Match, Matcher, is_word
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -85,17 +85,13 @@ class Encoder:
         active = self._specials | (controls & self._markers)
         active |= {match.token.content for match in written} & self._markers
         copy = self._copy(self._marks(text), active)
-        pieces: list[str] = []
-        at = renamed = 0
-        for match in written:
-            name = copy.names.get(match.token.content)
-            if name is not None:
-                pieces += (text[at : match.start], name)
-                at = match.end
-                renamed += 1
-        pieces.append(text[at:])
-        ids = copy.tokenizer.encode("".join(pieces), add_special_tokens=False).ids
-        if sum(number in copy.private for number in ids) != renamed:
+        named = [match for match in written if match.token.content in copy.names]
+        ids, found = _encoded(copy, text, named)
+        if len(found) < len(named) and all(m.token.normalized for m in named if m not in found):
+            # Some normalizers change such a token too, and it is met at few places only: elsewhere it is text.
+            named = found
+            ids, found = _encoded(copy, text, named)
+        if sum(number in copy.private for number in ids) != len(named):
             raise VocabularyError(
                 f"the tokenizer {self._plan.name} changes private-use characters: it cannot be used safely"
             )
@@ -130,6 +126,27 @@ class Encoder:
             if len(self._copies) > _COPIES_MAX:
                 self._copies.popitem(last=False)
             return copy
+
+
+def _encoded(copy: _Copy, text: str, named: Sequence[Match]) -> tuple[list[int], list[Match]]:
+    """The copy's ids of ``text`` in which the ``named`` tokens go by their private names, and those that it met."""
+    pieces: list[str] = []
+    ends: list[int] = []
+    at = length = 0
+    for match in named:
+        pieces += (text[at : match.start], copy.names[match.token.content])
+        length += len(pieces[-2]) + len(pieces[-1])
+        ends.append(length)
+        at = match.end
+    pieces.append(text[at:])
+    encoding = copy.tokenizer.encode("".join(pieces), add_special_tokens=False)
+    ids: list[int] = encoding.ids
+    if sum(number in copy.private for number in ids) == len(named):
+        return ids, list(named)
+    # Offsets may take in white space around a token, never another token's last character.
+    spans = [span for number, span in zip(ids, encoding.offsets, strict=True) if number in copy.private]
+    met = [any(start < end <= stop for start, stop in spans) for end in ends]
+    return ids, [match for match, yes in zip(named, met, strict=True) if yes]
 
 
 def _runs(parts: Iterable[Part]) -> Iterator[Part]:

@@ -67,6 +67,10 @@ _DEEPSEEK3 = byte_level_split(
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 )
 _GPT4O = byte_level_split(_cased(_CONTRACTIONS + "?") + r"|\p{N}{1,3}" + _SLASH_TAIL)
+# As o200k, with runs of Han characters as words of their own and no slash behind punctuation.
+_KIMI = byte_level_split(
+    r"\p{Han}+|" + _cased(_CONTRACTIONS + "?").replace(r"\p{M}]", r"\p{M}&&[^\p{Han}]]") + r"|\p{N}{1,3}" + _TAIL
+)
 _TEKKEN = byte_level_split(_cased("") + r"|\p{N}" + _SLASH_TAIL)
 
 SPLITS: Mapping[str, Split] = MappingProxyType(
@@ -105,6 +109,8 @@ SPLITS: Mapping[str, Split] = MappingProxyType(
         # o200k
         "gpt-4o": Split(_GPT4O),
         "llama4": Split(_GPT4O),
+        # Kimi K2
+        "kimi-k2": Split(_KIMI, ignore_merges=True),
         # Mistral NeMo
         "tekken": Split(_TEKKEN, ignore_merges=True),
     }

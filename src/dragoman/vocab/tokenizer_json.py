@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from dragoman.errors import VocabularyError
-from dragoman.vocab.blueprint import TOKENS_MAX, AddedToken, Blueprint
+from dragoman.vocab.blueprint import TOKENS_MAX, AddedToken, Blueprint, steps_of
 from dragoman.vocab.pieces import SPACE
 
 SUPPORTED = (
@@ -109,7 +109,7 @@ def named_ids(
 
 def _post_processor_adds(data: Mapping[str, Any], text: str) -> bool:
     """True: the post-processor writes the special token ``text`` in front of a sequence."""
-    for step in _steps(data.get("post_processor")):
+    for step in steps_of(data.get("post_processor")):
         first = next(iter(step.get("single") or ()), None)
         if isinstance(first, dict) and isinstance(first.get("SpecialToken"), dict):
             return bool(text) and first["SpecialToken"].get("id") == text
@@ -131,7 +131,7 @@ def _model(data: Any, source: str) -> tuple[dict[str, Any], Literal["byte_level"
         raise VocabularyError(f"{source} is a {kind} tokenizer; {SUPPORTED}")
     if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix") or model.get("dropout"):
         raise VocabularyError(f"{source} is a BPE tokenizer with word prefixes, suffixes or dropout; {SUPPORTED}")
-    steps = [step for key in ("pre_tokenizer", "normalizer", "decoder") for step in _steps(data.get(key))]
+    steps = [step for key in ("pre_tokenizer", "normalizer", "decoder") for step in steps_of(data.get(key))]
     kinds = {step.get("type") for step in steps}
     replacements = {step.get("replacement", SPACE) for step in steps if step.get("type") == "Metaspace"}
     if replacements - {SPACE}:
@@ -146,17 +146,6 @@ def _model(data: Any, source: str) -> tuple[dict[str, Any], Literal["byte_level"
     raise VocabularyError(
         f"{source} is a {kind} tokenizer over characters in which no step says how spaces are written; {SUPPORTED}"
     )
-
-
-def _steps(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The steps of a normalizer, pre-tokenizer or post-processor, sequences unfolded."""
-    pending = [value]
-    while pending:
-        step = pending.pop()
-        if isinstance(step, dict):
-            yield step
-            for key in ("pretokenizers", "normalizers", "processors", "decoders"):
-                pending.extend(step.get(key) or ())
 
 
 def _vocab(model: Mapping[str, Any], source: str) -> dict[str, int]:

@@ -19,11 +19,12 @@ from dragoman.vocab.gguf import MAGIC, Metadata, read_metadata
 _FILE_BYTES_MAX = 512_000_000  # the largest tokenizer.json in use has 35 MB
 # SentencePiece models by the names that they are published under.
 _PIECE_FILES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+_RANK_FILES = ("tiktoken.model", "qwen.tiktoken")
+_UNCUT = "a tiktoken file, which does not say how it cuts text: name the cut (pre=)"
 _OTHER_FILES = {
+    **dict.fromkeys(_RANK_FILES, _UNCUT),
     "vocab.txt": "a WordPiece vocabulary",
     "vocab.json": "the halves of a tokenizer, vocab.json and merges.txt: load it with transformers and save it",
-    "tiktoken.model": "a tiktoken file: read it with Vocabulary.from_tiktoken, which needs the name of its cut (pre=)",
-    "qwen.tiktoken": "a tiktoken file: read it with Vocabulary.from_tiktoken, which needs the name of its cut (pre=)",
 }
 
 
@@ -73,13 +74,16 @@ class Vocabulary:
         return cls.from_blueprint(plan, text_tokens=text_tokens)
 
     @classmethod
-    def from_folder(cls, path: str | os.PathLike[str], *, text_tokens: Iterable[str] = ()) -> Vocabulary:
-        """From a model folder: tokenizer.json, else tekken.json, else a SentencePiece model.
+    def from_folder(
+        cls, path: str | os.PathLike[str], *, pre: str | None = None, text_tokens: Iterable[str] = ()
+    ) -> Vocabulary:
+        """From a model folder: tokenizer.json, else tekken.json, else a SentencePiece model, else a tiktoken file.
 
-        The configuration files beside it are read where they exist.
+        The configuration files beside it are read where they exist. pre: see :meth:`from_tiktoken`.
         """
         folder = Path(path)
-        files = [folder / name for name in ("tokenizer.json", "tekken.json", *_PIECE_FILES)]
+        names = ("tokenizer.json", "tekken.json", *_PIECE_FILES, *(_RANK_FILES if pre else ()))
+        files = [folder / name for name in names]
         file = next((file for file in files if file.is_file()), None)
         if file is None:
             raise VocabularyError(_missing_message(folder))
@@ -89,6 +93,10 @@ class Vocabulary:
         size = _logits(model)
         if file.name == "tekken.json":
             return cls.from_tekken(file, size=size, text_tokens=text_tokens)
+        if pre and file.name in _RANK_FILES:
+            return cls.from_tiktoken(
+                file, pre=pre, config=config, generation=generation, size=size, text_tokens=text_tokens
+            )
         load = cls.from_tokenizer_json if file.suffix == ".json" else cls.from_sentencepiece
         return load(file, config=config, generation=generation, size=size, text_tokens=text_tokens)
 
@@ -231,6 +239,14 @@ class Vocabulary:
     def adds_bos(self) -> bool:
         """True: the tokenizer puts bos in front of every text. :meth:`encode` never does: the template writes it."""
         return self._plan.adds_bos
+
+    @property
+    def adds_space(self) -> bool:
+        """True: every stretch of text, at the start or behind a control token, is encoded with a space in front.
+
+        A model that was trained so writes that space too, and its tokens stand for it: the bytes here are literal.
+        """
+        return self._plan.adds_space
 
     def bytes_of(self, token_id: int) -> bytes | None:
         """The bytes of an ordinary token; None for a control token and for an id without a token."""

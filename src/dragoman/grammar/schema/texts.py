@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dragoman.errors import LimitError
 from dragoman.grammar.json import free_of, json_string
 from dragoman.grammar.nodes import NOTHING, Choice, Class, Node, Repeat, Sequence, alt, lit, seq
@@ -87,11 +89,27 @@ def _constrained(rules: Rules, branch: Branch, least: int, most: int | None) -> 
 
 
 def _of_automaton(rules: Rules, dfa: Dfa, least: int, most: int | None) -> Node:
+    """The strings of ``dfa`` within the bounds, and within the writer's own where there is no upper one.
+
+    The writer's is a wish: where an automaton that counts so far is too large, a smaller one is tried, then none.
+    """
     if dfa.empty:
         return NOTHING
     low, high = dfa.lengths()
-    if most is None and high is None and rules.style.string_max is not None:
-        most = max(rules.style.string_max, least, low + 8)
+    cap = rules.style.string_max
+    if most is None and high is None and cap is not None:
+        floor = max(least, low + 8)
+        # Far beyond what can be counted, trying would cost seconds.
+        wish = max(min(cap, 5 * SIZED_MAX // len(dfa.edges)), floor)
+        while wish >= floor:
+            with suppress(TooLarge):
+                return _bounded(rules, dfa, least, wish)
+            wish = wish * 3 // 4
+    return _bounded(rules, dfa, least, most)
+
+
+def _bounded(rules: Rules, dfa: Dfa, least: int, most: int | None) -> Node:
+    low, high = dfa.lengths()
     least = 0 if least <= low else least
     most = None if most is not None and high is not None and high <= most else most
     loop = as_repeat(dfa)

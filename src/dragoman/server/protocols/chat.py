@@ -11,12 +11,14 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
-from dragoman.server.ask import Ask
+from dragoman.server.ask import PING_SECONDS, Ask
 from dragoman.server.fields import (
     CHOICES_MAX,
     FLAG,
+    FORM_REFUSALS,
     INTEGER,
     LIST,
+    NUMBER,
     OBJECT,
     SAMPLERS,
     TEXT_OR_OBJECT,
@@ -36,6 +38,7 @@ from dragoman.server.fields import (
 
 SAMPLING = ("max_tokens", "max_completion_tokens", *SAMPLERS)
 BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens")  # llama-server's names, the newer first
+_PING_LEAST = 0.01  # seconds: a client may not keep the server busy with signs of life
 FIELDS: Mapping[str, Kind] = {
     **TURN_FIELDS,
     "n": INTEGER,
@@ -47,9 +50,11 @@ FIELDS: Mapping[str, Kind] = {
     "functions": LIST,
     "function_call": TEXT_OR_OBJECT,
     "logit_bias": OBJECT,
+    "sse_ping_interval": NUMBER,
     **dict.fromkeys(BUDGETS, INTEGER),
 }
 REFUSED: Mapping[str, Refusal] = {
+    **FORM_REFUSALS,
     "best_of": Refusal((1,), "give n, and choose among the answers"),
     "audio": Refusal((), "only text is written"),
     "modalities": Refusal((["text"],), "only text is written"),
@@ -89,6 +94,7 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
         stream=bool(given(body, "stream", FLAG)),
         n=integer(body, "n", 1, CHOICES_MAX) or 1,
         reasoning_budget=_budget(body),
+        ping_seconds=_ping(body),
     )
     continuous = flags["continuous_usage_stats"]
     return ask, Shape(flags["include_usage"] or continuous, continuous, top is not None, legacy)
@@ -118,6 +124,14 @@ def _budget(body: Mapping[str, Any]) -> int | None:
         if value is not None and value >= 0:
             return value
     return None
+
+
+def _ping(body: Mapping[str, Any]) -> float | None:
+    """llama-server's name; -1: never."""
+    value = given(body, "sse_ping_interval", NUMBER)
+    if value is None:
+        return PING_SECONDS
+    return max(float(value), _PING_LEAST) if value >= 0 else None
 
 
 def _is_legacy(body: Mapping[str, Any]) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.chat import Delta, Message
 from dragoman.server import sse, wire
-from dragoman.server.generate import Ended, Said, Usage
+from dragoman.server.jobs import Ended, Said, Usage
 from dragoman.server.likelihood import Scored
 from dragoman.server.protocols.chat import Shape
 from dragoman.server.telling import Answer, usage_of
@@ -22,11 +22,7 @@ class ChatTeller:
     shape: Shape
     choices: int
     prompt_tokens: int
-    _used: dict[int, Usage]
-
-    @classmethod
-    def of(cls, head: wire.Head, shape: Shape, choices: int, prompt_tokens: int) -> ChatTeller:
-        return cls(head, shape, choices, prompt_tokens, {})
+    _used: dict[int, Usage] = field(default_factory=dict)
 
     def begin(self) -> Iterable[bytes]:
         """The role comes once for each choice, in order, with no text beside it."""

@@ -13,6 +13,7 @@ from dragoman.server.ask import RawAsk
 from dragoman.server.fields import (
     CHOICES_MAX,
     FLAG,
+    FORM_REFUSALS,
     INTEGER,
     OBJECT,
     SAMPLERS,
@@ -28,7 +29,7 @@ from dragoman.server.fields import (
     shown,
     texts,
 )
-from dragoman.server.generate import Ended, Said, Usage
+from dragoman.server.jobs import Ended, Said, Usage
 from dragoman.server.likelihood import Scored
 from dragoman.server.protocols.chat import STREAM_OPTIONS
 from dragoman.server.telling import Answer, usage_of
@@ -46,13 +47,13 @@ FIELDS: Mapping[str, Kind] = {
 }
 _CHAT = "only a chat is constrained: ask /v1/chat/completions"
 REFUSED: Mapping[str, Refusal] = {
+    **dict.fromkeys(FORM_REFUSALS, Refusal((), _CHAT)),
     "suffix": Refusal(("",), "a model writes on at the end; leave it out"),
     "best_of": Refusal((1,), "give n, and choose among the answers"),
     "prompt_embeds": Refusal((), "give text or token ids"),
     "grammar": Refusal((), _CHAT),
     "json_schema": Refusal((), _CHAT),
     "response_format": Refusal(({"type": "text"},), _CHAT),
-    "guided_json": Refusal((), _CHAT),
     "tools": Refusal(([],), _CHAT),
 }
 _LOGPROBS_MAX = 20

@@ -46,7 +46,6 @@ FIELDS: Mapping[str, Kind] = {
 REFUSED: Mapping[str, Refusal] = {
     "container": Refusal((), "there are no containers here"),
     "mcp_servers": Refusal(([],), "declare the server's tools as tools of your own"),
-    "context_management": Refusal((), "shorten the messages"),
 }
 # The kinds of tool choice -> ours; a named tool is that tool and no other.
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.chat import Delta, ToolCallDelta
 from dragoman.server import sse, wire
-from dragoman.server.generate import Ended, Said, Usage
+from dragoman.server.jobs import Ended, Said, Usage
 from dragoman.server.partial_json import ObjectPrefix, read_object
 from dragoman.server.telling import Answer
 

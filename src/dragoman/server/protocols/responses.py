@@ -233,4 +233,6 @@ def _part(part: Any, path: str) -> dict[str, Any]:
         return {"type": "image_url", "image_url": {"url": part["image_url"]}}
     if kind == "input_audio" and isinstance(part.get("input_audio"), Mapping):
         return {"type": "input_audio", "input_audio": part["input_audio"]}
-    raise UsageError(f"{path}.type is {shown(kind)}: a part is input_text, output_text or input_image", param=path)
+    raise UsageError(
+        f"{path}.type is {shown(kind)}: a part is input_text, output_text or input_image", param=f"{path}.type"
+    )

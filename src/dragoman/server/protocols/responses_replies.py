@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.chat import ToolCallDelta
 from dragoman.errors import LimitError, UsageError
 from dragoman.server import sse, wire
-from dragoman.server.generate import Ended, Said, Usage
+from dragoman.server.jobs import Ended, Said, Usage
 from dragoman.server.protocols.responses import Echo
 from dragoman.server.telling import Answer
 

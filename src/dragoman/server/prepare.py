@@ -1,0 +1,202 @@
+"""From a checked request to jobs for the engine: turns, prompt ids, grammars. Heavy, so outside of the event loop."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from dataclasses import replace
+from functools import partial
+
+from dragoman.engine import NO_SETTINGS, EngineInfo, Generation, ModelSettings, Sampling
+from dragoman.errors import LimitError, SchemaError, UsageError
+from dragoman.format import ChatFormat
+from dragoman.server.ask import Ask, RawAsk
+from dragoman.server.budget import with_budget
+from dragoman.server.jobs import Job, R
+from dragoman.server.reading import RawReading
+from dragoman.turn import Turn
+
+BANNED = float("-inf")
+
+
+def make_turn(
+    fmt: ChatFormat,
+    request: Ask,
+    settings: ModelSettings,
+    *,
+    now: datetime.datetime | None = None,
+    id_seed: str | None = None,
+) -> Turn:
+    """The turn of a request, with call ids made from ``id_seed``. Raises UsageError, TemplateError, LimitError."""
+    defaults = {"parallel_tool_calls": settings.parallel_tool_calls, "schema_options": settings.schema_options}
+    return fmt.turn(**{**defaults, **request.turn}, now=now, id_seed=id_seed)
+
+
+def prepare(
+    fmt: ChatFormat,
+    request: Ask,
+    info: EngineInfo,
+    settings: ModelSettings = NO_SETTINGS,
+    *,
+    now: datetime.datetime | None = None,
+    id_seed: str | None = None,
+) -> Job[Turn]:
+    """What the engine is asked for the first answer. Raises UsageError, TemplateError, LimitError, SchemaError."""
+    turn = make_turn(fmt, request, settings, now=now, id_seed=id_seed)
+    _ = turn.reader  # compiled here, not in the middle of the event loop's work
+    _check_sampling(request.sampling, fmt, info)
+    generation = Generation(
+        prompt_ids=_prompt_ids(turn, fmt, info),
+        prompt_text=turn.prompt.text,
+        stops=turn.stops,
+        preserved_tokens=turn.preserved_tokens,
+        sampling=request.sampling,
+    )
+    try:
+        generation = _constrained(generation, turn, fmt, info)
+        unconstrained = None
+    except SchemaError as error:
+        if not _may_go_free(turn):
+            raise
+        unconstrained = str(error)
+    return Job(turn, generation, request.stop, unconstrained, fmt.vocab)
+
+
+def prepare_all(
+    fmt: ChatFormat,
+    request: Ask,
+    info: EngineInfo,
+    settings: ModelSettings = NO_SETTINGS,
+    *,
+    now: datetime.datetime | None = None,
+    id_seed: str,
+) -> tuple[Job[Turn], ...]:
+    """A job for each answer that is wanted: the same prompt and grammar, call ids and a seed of its own."""
+    if request.reasoning_budget == 0:  # a template that can do without is asked to
+        request = replace(request, turn={"enable_thinking": False, **request.turn})
+    first = prepare(fmt, request, info, settings, now=now, id_seed=id_seed)
+    jobs = [first]
+    for at in range(1, request.n):
+        turn = make_turn(fmt, request, settings, now=now, id_seed=f"{id_seed}-{at}")
+        _ = turn.reader
+        jobs.append(replace(first, turn=turn))
+    jobs = list(_seeded(jobs, id_seed))
+    if request.reasoning_budget is not None:
+        behind = partial(prepare, fmt, info=info, settings=settings, now=now, id_seed=id_seed)
+        jobs = [with_budget(job, fmt, request, behind) for job in jobs]
+    return tuple(jobs)
+
+
+def prepare_raw(
+    fmt: ChatFormat, request: RawAsk, info: EngineInfo, settings: ModelSettings = NO_SETTINGS, *, id_seed: str
+) -> tuple[Job[RawReading], ...]:
+    """Jobs for what follows each prompt, ``request.n`` for each, in the prompts' order. Raises UsageError, LimitError.
+
+    Control tokens of a prompt's text count: whoever sends a raw prompt has written them.
+    """
+    _check_sampling(request.sampling, fmt, info)
+    jobs: list[Job[RawReading]] = []
+    for prompt in request.prompts:
+        ids, text = _raw_prompt(prompt, fmt, info)
+        generation = Generation(prompt_ids=_fitting(ids, info), prompt_text=text, sampling=request.sampling)
+        jobs += [Job(RawReading(), generation, request.stop, None, fmt.vocab) for _ in range(request.n)]
+    return _seeded(jobs, id_seed)
+
+
+def _raw_prompt(prompt: str | tuple[int, ...], fmt: ChatFormat, info: EngineInfo) -> tuple[tuple[int, ...], str]:
+    vocab = fmt.vocab
+    if isinstance(prompt, str):
+        if vocab is None:
+            if info.takes_token_ids:
+                raise UsageError("a prompt of text needs the model's vocabulary; give token ids", param="prompt")
+            return (), prompt
+        ids = tuple(vocab.encode([(prompt, False)]))
+        if vocab.adds_bos and vocab.bos_id is not None and ids[:1] != (vocab.bos_id,):
+            ids = (vocab.bos_id, *ids)
+        return ids, prompt
+    if vocab is None:
+        return prompt, ""
+    wrong = next((token for token in prompt if token >= vocab.size), None)
+    if wrong is not None:
+        raise UsageError(f"prompt holds the token id {wrong}; the vocabulary has {vocab.size}", param="prompt")
+    return prompt, vocab.decode(prompt).decode("utf-8", "replace")
+
+
+def _seeded(jobs: list[Job[R]], key: str) -> tuple[Job[R], ...]:
+    """Jobs of one request with seeds that differ: the request's and the following ones, or ones made from ``key``."""
+    if len(jobs) == 1:
+        return tuple(jobs)
+    asked = jobs[0].generation.sampling.seed
+    out = []
+    for at, job in enumerate(jobs):
+        digest = hashlib.blake2b(f"{key} {at}".encode(), digest_size=4).digest()
+        seed = asked + at if asked is not None else int.from_bytes(digest, "big") >> 1
+        sampling = replace(job.generation.sampling, seed=seed)
+        out.append(replace(job, generation=replace(job.generation, sampling=sampling)))
+    return tuple(out)
+
+
+def _check_sampling(sampling: Sampling, fmt: ChatFormat, info: EngineInfo) -> None:
+    """Raises UsageError for what the engine cannot do."""
+    if sampling.logprobs is not None and not info.gives_logprobs:
+        raise UsageError(f"the engine of {info.model} tells no log probabilities; leave logprobs out", param="logprobs")
+    size = None if fmt.vocab is None else fmt.vocab.size
+    wrong = next((token for token in sampling.logit_bias if size is not None and token >= size), None)
+    if wrong is not None:
+        raise UsageError(f"logit_bias names token {wrong}; the vocabulary has {size}", param="logit_bias")
+
+
+def _prompt_ids(turn: Turn, fmt: ChatFormat, info: EngineInfo) -> tuple[int, ...]:
+    if fmt.vocab is None and not info.takes_token_ids:
+        return ()
+    return _fitting(tuple(turn.prompt.token_ids), info)
+
+
+def _fitting(ids: tuple[int, ...], info: EngineInfo) -> tuple[int, ...]:
+    """The ids. Raises LimitError where they leave no room for an answer."""
+    limit = info.context_tokens
+    if limit is not None and len(ids) >= limit:
+        message = "the conversation is too long for the engine's context: shorten it or enlarge the context"
+        raise LimitError(message, bound="context_tokens", limit=limit, size=len(ids))
+    return ids
+
+
+def _constrained(generation: Generation, turn: Turn, fmt: ChatFormat, info: EngineInfo) -> Generation:
+    """``generation`` with the turn's grammar in the form that the engine takes."""
+    if not turn.grammar.constrains:
+        return generation
+    if info.takes_masks and fmt.vocab is not None:
+        turn.constraint()  # what cannot be enforced is told now and not in the middle of an answer
+        return replace(generation, constraint=turn.constraint)
+    if info.grammar_forms:
+        spec = turn.grammar.spec(info.grammar_forms)
+        return replace(generation, grammar=spec, sampling=_without_controls(generation, turn, fmt))
+    if _may_go_free(turn):
+        return generation
+    raise UsageError(
+        f"the engine of {info.model} takes neither grammars nor masks, so this request cannot be enforced; "
+        "use tool_choice auto and no response_format, or another engine",
+        param="tool_choice" if turn.request.answer is None else "response_format",
+    )
+
+
+def _may_go_free(turn: Turn) -> bool:
+    """Nothing was asked for that only a constraint can give: calls are optional and no tool is strict."""
+    request = turn.request
+    strict = any(tool.strict for tool in request.callable_tools)
+    return request.choice == "auto" and request.answer is None and not strict
+
+
+def _without_controls(generation: Generation, turn: Turn, fmt: ChatFormat) -> Sampling:
+    """The sampling with every special token banned that the turn has no use for.
+
+    An engine's character classes admit control tokens, as their text, and then hide them from the output.
+    """
+    vocab = fmt.vocab
+    if vocab is None:
+        return generation.sampling
+    texts = {*turn.preserved_tokens, *turn.stops, *turn.grammar.triggers}
+    kept = {vocab.controls[text] for text in texts if text in vocab.controls}
+    kept |= {*vocab.eos_ids, *(() if vocab.eot_id is None else (vocab.eot_id,))}
+    banned = dict.fromkeys(sorted(vocab.special_ids - kept), BANNED)
+    return replace(generation.sampling, logit_bias={**generation.sampling.logit_bias, **banned})

@@ -1,0 +1,75 @@
+"""Beginnings of JSON objects, against json itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dragoman.server.partial_json import ObjectPrefix, read_object
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=4)
+TEXTS = st.builds(
+    lambda value, ascii, indent: json.dumps(value, ensure_ascii=ascii, indent=indent),
+    OBJECTS,
+    st.booleans(),
+    st.sampled_from([None, 1]),
+)
+MARKS = st.sampled_from(list('{}[],:"\\1.-eutrfn \n\x01x'))
+
+
+def _sent(text: str, size: int) -> tuple[str, ObjectPrefix]:
+    prefix = ObjectPrefix()
+    return "".join(prefix.push(text[at : at + size]) for at in range(0, len(text), size)), prefix
+
+
+@given(text=TEXTS, size=st.integers(1, 9))
+def test_an_object_goes_through_in_any_pieces(text: str, size: int) -> None:
+    sent, prefix = _sent(text, size)
+    assert sent == text
+    assert not prefix.broken
+    assert prefix.closing == ""
+
+
+@given(text=TEXTS, at=st.integers(0, 200), mark=MARKS, skip=st.integers(0, 1), size=st.integers(1, 9))
+@example(text='{"a": 1}', at=8, mark="{", skip=0, size=1)
+@example(text='{"a": "x"}', at=7, mark="\\", skip=1, size=1)
+def test_nothing_goes_through_that_could_not_become_one(text: str, at: int, mark: str, skip: int, size: int) -> None:
+    text = text[:at] + mark + text[at + skip :]
+    sent, prefix = _sent(text, size)
+    assert text.startswith(sent)
+    assert isinstance(read_object(sent), dict)
+    assert _is_object(text) == (not prefix.broken and prefix.closing == "" and sent.strip() != "" and sent == text)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+@given(value=OBJECTS, cut=st.integers(0, 200))
+def test_of_a_cut_off_object_the_whole_members_are_read(value: dict[str, Any], cut: int) -> None:
+    text = json.dumps(value)
+    found = read_object(text[:cut])
+    for (key, item), (cut_key, cut_item) in zip(value.items(), found.items(), strict=False):
+        assert key == cut_key
+        assert cut_item == item or isinstance(item, (dict, list))
+    assert cut < len(text) or found == value
+
+
+def test_examples() -> None:
+    assert read_object('{"a": 1, "b": [1, {"c": "x') == {"a": 1, "b": [1, {}]}
+    assert read_object('{"a": tru') == {}
+    assert read_object('{"a": "x", "b": oops}') == {"a": "x"}
+    assert read_object("[1]") == {}
+    assert read_object("") == {}
+    assert read_object('{"a": ' * 50_000) != {"b": 1}

@@ -1,0 +1,59 @@
+"""Switches of reasoning that wait for a word, under any name; and turns that are numbered."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman import ChatFormat
+
+TURNS = (
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>"
+    "{% endif %}{{ m.content }}<|fin|>{% endfor %}{% if add_generation_prompt %}<|assistant|>"
+)
+ON, OFF = "<think>\n", "<think>\n</think>\n"
+ASKED = [{"role": "user", "content": "Hello"}]
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("thinking_mode == 'enabled'", ("enabled", "disabled")),
+        ("not thinking_mode == 'disabled'", ("enabled", "disabled")),
+        ("reasoning_mode == 'on'", ("on", "off")),
+        ("thinking_mode == 'thinking'", ("thinking", "chat")),
+        ("my_thoughts in ['yes', 'sure']", ("yes", "no")),
+    ],
+)
+def test_reasoning_is_switched_by_the_words_that_the_template_waits_for(test: str, words: tuple[str, str]) -> None:
+    template = f"{TURNS}{{{{ '<think>\\n' if {test} else '<think>\\n</think>\\n' }}}}{{% endif %}}"
+    fmt = ChatFormat.from_template(template)
+    assert list(fmt.profile.thinking_words.values()) == [words]
+    prompts = [fmt.turn(ASKED, enable_thinking=on).generation_prompt for on in (True, False)]
+    assert prompts == ["<|assistant|>" + ON, "<|assistant|>" + OFF]
+
+
+def test_what_is_said_by_name_wins_over_the_switch() -> None:
+    template = f"{TURNS}{{{{ '<think>\\n' if tm_think == 'on' else '<think>\\n</think>\\n' }}}}{{% endif %}}"
+    turn = ChatFormat.from_template(template).turn(
+        ASKED, enable_thinking=False, chat_template_kwargs={"tm_think": "on"}
+    )
+    assert turn.generation_prompt.endswith(ON)
+
+
+def test_words_that_say_neither_yes_nor_no_are_no_switch() -> None:
+    template = f"{TURNS}{{{{ '<think>\\n' if think_size == 'big' else '<think>\\n</think>\\n' }}}}{{% endif %}}"
+    assert not ChatFormat.from_template(template).profile.thinking_words
+
+
+def test_the_number_of_a_turn_is_no_part_of_what_ends_it() -> None:
+    template = (
+        "{% set at = namespace(n=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+        "{{ '[Round ' + at.n | string + ']\\nQ: ' + m.content }}{% set at.n = at.n + 1 %}{% else %}"
+        "{{ '\\nA: ' + m.content }}{{ '\\n' if not loop.last }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '\\nA: ' }}{% endif %}"
+    )
+    fmt = ChatFormat.from_template(template)
+    assert fmt.profile.end_of_turn == ("[Round",)
+    turn = fmt.turn(ASKED)
+    turn.feed("Fine.\n[Round 7]\nQ: And you?")
+    assert turn.ended
