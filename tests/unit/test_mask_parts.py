@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dragoman.constraint.trie import TokenTrie
 from dragoman.grammar.json import JsonStyle, json_string
 from dragoman.grammar.nodes import Class, Grammar, Node, Ref, Repeat, alt, lit, seq
 from dragoman.grammar.notation.prune import prune
+from dragoman.limits import DEFAULT
 
 
 class Tokens:
@@ -151,3 +153,22 @@ def test_pruning_takes_out_what_cannot_end_and_keeps_the_rest_as_it_is() -> None
     assert prune({"s": alt(lit("a"), Ref("none"))}, "s") == {"s": lit("a")}
     assert prune({"s": alt(lit("a"), seq(lit("b"), Class(())))}, "s") == {"s": lit("a")}
     assert prune({"s": seq(lit("a"), Ref("s"))}, "s") is None
+
+
+def test_parts_of_wide_states_are_kept_as_rows() -> None:
+    """Many wide states fit into what may be kept: none pushes out the others at every mask."""
+    trie = TokenTrie(VOCAB.token_bytes, VOCAB.size)
+    states = 30
+    node = seq(*(Class(((0x20, 0x7E - number),)) for number in range(states)))
+    whole = made(node, trie)
+    few = masks_for(Grammar({"s": node}, "s"), VOCAB, trie, replace(DEFAULT, mask_bytes=states * 4 * trie.words * 4))
+    for masks in (whole, few):
+        constraint = Constraint(masks, masks.start())
+        before = constraint.state
+        for _ in range(states):
+            masked(constraint)
+            assert constraint.accept(0x21)
+        constraint.rollback(states)
+        assert before is not None
+        assert before.mask is not None
+        assert masks.of(before) is before.mask, "still there"
