@@ -146,6 +146,7 @@ class Turn:
             ids_after_arguments=calls is not None and calls.ids_after_arguments,
             constants=facts.call_constants(fmt.profile),
             value_closer=facts.value_closer(fmt.profile),
+            spellings=facts.spellings(fmt.profile),
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------
