@@ -53,6 +53,10 @@ from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfi
 _IDENTIFIER = Repeat(chars("._-:/" + ascii_letters + digits), min=1)
 
 
+# What an opener ends with behind which no name begins by itself: white space there is a tokenizer's, or layout.
+_TAG_ENDS = (">", "]")
+
+
 class CallReader:
     """The call rules of one request. ``openings`` is what the rules around it try wherever a call may begin."""
 
@@ -206,7 +210,8 @@ class CallReader:
         if at is None:
             return seq(*(self._piece(head, i) for i in range(len(head))), self._arguments(None))
         before = [self._piece(head, i) for i in range(at)]
-        if self.shape.opening.after or (before and not isinstance(head[0], Slot)):
+        tag = self.shape.opening.text[-1:] in _TAG_ENDS and Slot.HEADER not in head
+        if tag or self.shape.opening.after or (before and not isinstance(head[0], Slot)):
             before.insert(0, GAP)
         delimiter = delimiter_after(head, at)
         rest = [self._piece(head, i) for i in range(at + 2 if delimiter else at + 1, len(head))]
@@ -224,7 +229,8 @@ class CallReader:
         """Ways to read a name, each with the tool it tells."""
         excluded = name_ends(self.tools, self.shape, delimiter)
         if Slot.HEADER in self.shape.head:
-            name = other_than(SPEAKERS, SPACES + "<")
+            behind = (*self.header_tags, *(piece.text for piece in self.shape.head if isinstance(piece, Marker)))
+            name = other_than(SPEAKERS, SPACES + "<", behind, self.controls)
             # With its namespace a name belongs to the form that has it, or both would be read to the end of the call.
             if self.namespace and not self.shape.opening.text.endswith(self.namespace):
                 name = seq(Negate(lit(self.namespace)), name)
@@ -233,7 +239,8 @@ class CallReader:
         if self.shape.bare:
             return declared if self.request.undeclared != "call" else [(_IDENTIFIER, None)]
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
-            return [*declared, (other_than([text for text, _ in self.spelled], excluded), None)]
+            behind = (delimiter.text, self.tagged.opening.text, *self.shape.closing)
+            return [*declared, (other_than([text for text, _ in self.spelled], excluded, behind, self.controls), None)]
         odd = [(lit(text), name) for text, name in self.spelled if set(text) & set(excluded)]
         return [*odd, (run_of(excluded), None)]
 

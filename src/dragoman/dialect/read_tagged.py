@@ -200,7 +200,7 @@ class TaggedReader:
             ways.append(self._written(alt(*(lit(key) for key in keys)), region, number))
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
-        other = other_than(known, excluded) if known else run_of(excluded)
+        other = other_than(known, excluded, self._behind_key(), self.controls) if known else run_of(excluded)
         ways.append(self._written(other, "value.typed", number))
         return alt(*ways)
 
@@ -211,6 +211,11 @@ class TaggedReader:
         if self.literal:
             return KEY_ENDS + text[:1]
         return "\n\r" + (text[0] if text else SPACES)
+
+    def _behind_key(self) -> tuple[str, ...]:
+        """The text that follows a key."""
+        at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else len(self.pieces)
+        return tuple(piece.text for piece in self.pieces[at + 1 : at + 2] if isinstance(piece, Marker))
 
     def _written(self, key: Node, region: str, number: str) -> Node:
         """One argument behind its opener, with this way to read the key, its value in this region."""
