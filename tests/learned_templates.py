@@ -78,6 +78,13 @@ TYPED_TAGS = wrap(
 {{ '<a k="' + k + '" t="' + kind(v) + '">' + (v if v is string else v | tojson) + '</a>' }}{% endfor -%}
 {{ '</kul>' }}{% endfor %}"""
 )
+ENTITIES = wrap(
+    CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<kul n="' }}{{ c.function.name | e }}{{ '">' }}
+{%- for k, v in c.function.arguments.items() -%}
+{{ '<a k="' }}{{ k | e }}{{ '">' }}{% if v is string %}{{ v | e }}{% else %}{{ v | tojson }}{% endif %}{{ '</a>' }}{% endfor -%}
+{{ '</kul>' }}{% endfor %}"""
+)
 PYTHON_LIKE = wrap(
     CONTENT
     + """{% if m.tool_calls %}{{ '<|on|>[' }}{% for c in m.tool_calls %}{{ c.function.name + '(' }}

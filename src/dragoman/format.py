@@ -342,6 +342,8 @@ class ChatFormat:
         prefix = "".join(text for text, _ in prompt.written)
         opened_by_prompt = None if _opens_known(known.profile, prefix) else opened_block(prefix)
         request = dataclasses.replace(request, prefix=prefix, thinking=thinking, reasoning=opened_by_prompt)
+        if self.vocab is not None:
+            request = dataclasses.replace(request, after_control=prompt.ends_in_control(self.vocab))
         # Inside the content, a reasoning block that the prompt opened would lack its opener.
         inline = not request.read_reasoning and rendering.continued is None
         owner = self if known is self._main() else ChatFormat(known, vocab=self.vocab, defaults=self.defaults)
@@ -376,7 +378,7 @@ class ChatFormat:
         controls = frozenset[str]() if vocab is None else frozenset(vocab.controls)
 
         def make() -> Program:
-            grammar = build(self.profile, request, controls=controls, write=False)
+            grammar = build(self.profile, request, controls=controls, spaces=_adds_space(vocab), write=False)
             return compile_reader(lower(grammar, "reader"), controls=None if vocab is None else vocab.controls)
 
         return self._keep(("reader", vocab is not None, _key(request)), make)
@@ -384,7 +386,8 @@ class ChatFormat:
     def writer(self, request: DialectRequest, vocab: Vocabulary | None = None) -> Grammar:
         """The lowered grammar of what may be written in a turn. Raises: SchemaError."""
         controls = frozenset[str]() if vocab is None else frozenset(vocab.controls)
-        return lower(build(self.profile, request, controls=controls), "writer", options=request.schema_options)
+        grammar = build(self.profile, request, controls=controls, spaces=_adds_space(vocab))
+        return lower(grammar, "writer", options=request.schema_options)
 
     def lazy_grammar(self, request: DialectRequest) -> Grammar:
         """What may be written from a call's opener on."""
@@ -432,6 +435,10 @@ def _opens_known(profile: Profile, prefix: str) -> bool:
     """True: ``prefix`` ends in a marker that the template shows."""
     shown = (profile.reasoning.open.text, profile.reasoning.close.text, profile.content.open.text)
     return any(text and prefix.rstrip().endswith(text) for text in shown)
+
+
+def _adds_space(vocab: Vocabulary | None) -> bool:
+    return vocab is not None and vocab.adds_space
 
 
 def _key(request: DialectRequest) -> str:

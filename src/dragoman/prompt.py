@@ -59,6 +59,11 @@ class Prompt:
             raise UsageError("the format has no vocabulary: give vocab= to ChatFormat", param="vocab")
         return tuple(self._vocab.encode(self.parts, literals=self._literals))
 
+    def ends_in_control(self, vocab: Vocabulary) -> bool:
+        """True: the last token of the prompt is a control token, and nothing of the model's turn is written yet."""
+        text, is_input = self.parts[-1] if self.parts else ("", True)
+        return not is_input and not self.written and text.endswith(tuple(vocab.controls))
+
 
 @dataclass(frozen=True, slots=True)
 class Rendering:

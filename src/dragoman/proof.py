@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman.chat import Message
 from dragoman.dialect.build import build
-from dragoman.dialect.facts import call_constants, ids_after_name
+from dragoman.dialect.facts import call_constants, ids_after_name, spellings
 from dragoman.dialect.families import Family
 from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.errors import DragomanError
@@ -24,8 +24,9 @@ from dragoman.grammar.program import Program
 from dragoman.limits import DEFAULT, Limits
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import Reader
+from dragoman.template.escapes import escaped, undone
 from dragoman.template.probe import Prober, Renderable, Rung, Said, with_variables
-from dragoman.template.profile import Profile, ReasoningMode
+from dragoman.template.profile import Escapes, Pairs, Profile, ReasoningMode
 from dragoman.template.sentinels import FIRST, ProbeCall
 
 
@@ -165,6 +166,21 @@ def prove(
     return Proof(claims)
 
 
+def _spelled_calls(escapes: Escapes) -> Iterator[tuple[ProbeCall, ...]]:
+    """Calls with each character that the template spells otherwise, and with its spelling, where it stands raw."""
+
+    def text(pairs: Pairs) -> str:
+        own = "".join(f"{char}x" for char, _ in pairs)
+        return own + "".join(written for _, written in pairs if undone(escaped(written, pairs), pairs) == written)
+
+    if escapes.name:
+        yield (_call({"port": "Brest"}, "find" + text(escapes.name)),)
+    if escapes.key:
+        yield (_call({"por" + text(escapes.key): "Brest", "days": 2}),)
+    if escapes.value:
+        yield (_call({"port": "a " + text(escapes.value), "ship": {"name": text(escapes.value)}}),)
+
+
 class _Prover:
     def __init__(self, template: Renderable, profile: Profile, limits: Limits) -> None:
         self.prober = Prober(template, limits)
@@ -216,6 +232,7 @@ class _Prover:
             ids_after_name=after_name,
             ids_after_arguments=late,
             constants=call_constants(self.profile),
+            spellings=spellings(self.profile),
         )
         builder.push_all(reader.feed(text.encode()))
         builder.push_all(reader.finish("stop"))
@@ -268,7 +285,7 @@ class _Prover:
             return Claim(Status.NOT_EXPRESSIBLE, self.profile.failure or "the template writes no calls")
         if name == "parallel_tool_calls" and not tools.parallel:
             return Claim(Status.NOT_EXPRESSIBLE, "the template renders one call of a message only")
-        samples = _CALLS[name]
+        samples = [*_CALLS[name], *(_spelled_calls(tools.escapes) if name == "tool_calls" else ())]
         return self._judge([(Said(calls=c), Message()) for c in samples], self.rung, Status.REFUTED, calls=samples)
 
     def family(self, family: Family) -> dict[str, Claim]:

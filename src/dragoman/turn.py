@@ -7,6 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -146,6 +147,7 @@ class Turn:
             ids_after_arguments=calls is not None and calls.ids_after_arguments,
             constants=facts.call_constants(fmt.profile),
             value_closer=facts.value_closer(fmt.profile),
+            spellings=facts.spellings(fmt.profile),
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -291,9 +293,12 @@ class Turn:
         vocab = vocab or self.format.vocab
         if not isinstance(vocab, Vocabulary):
             raise UsageError("a constraint needs a Vocabulary: give one here or to ChatFormat", param="vocab")
+        request = self.request
+        if vocab is not self.format.vocab:
+            request = replace(request, after_control=self.prompt.ends_in_control(vocab))
         if engine != "own":
-            return self.format.borrowed_masks(engine, self.request, vocab)
-        masks = self.format.masks(self.request, vocab)
+            return self.format.borrowed_masks(engine, request, vocab)
+        masks = self.format.masks(request, vocab)
         state: Position = masks.start()
         for text, is_input in self._written():
             pieces: list[tuple[str, int | None]] = [(text, None)] if is_input else _split(text, vocab)

@@ -12,6 +12,7 @@ import pytest
 from dragoman.chat import Message
 from dragoman.errors import DragomanError, SchemaError
 from dragoman.format import ChatFormat
+from dragoman.template.escapes import escaped
 from dragoman.template.profile import ToolFormat
 from tests.formats import learned_format, sources
 from tests.toolsets import ANSWER, SETS, parameters_of, schema_flaw
@@ -52,20 +53,20 @@ def read_otherwise(case: Case, meant: Meant, message: Message) -> str | None:
 
 
 def call_otherwise(case: Case, written: str, name: str, arguments: str) -> str | None:
-    if name not in written:
+    tools = case.fmt.profile.tools
+    assert tools is not None
+    if escaped(name, tools.escapes.name) not in written:
         return "the name was not written"
     values: dict[str, Any] = json.loads(arguments)
     schema = parameters_of(case.tools, name)
     wrong = schema_flaw(values, schema)
     if wrong is not None:
         return wrong
-    tools = case.fmt.profile.tools
-    assert tools is not None
     if tools.format is not ToolFormat.TAG_WITH_TAGGED:
         as_text = tools.object is not None and tools.object.args_as_text
         return None if as_text or arguments in written else "these arguments were not written"
     for key, value in values.items():
-        if schema["properties"][key] == {"type": "string"} and value not in written:
+        if schema["properties"][key] == {"type": "string"} and escaped(value, tools.escapes.value) not in written:
             inside = json.dumps(value, ensure_ascii=False)[1:-1]
             # Formats that write strings in quotes may escape what they hold.
             if inside not in written and "\\" not in written:

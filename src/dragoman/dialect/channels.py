@@ -154,12 +154,17 @@ def text_headers(profile: Profile, controls: frozenset[str], *, reasoning: bool,
         if reasoning:
             opened = marker(profile.reasoning.open.text, controls)
             ways.append(seq(idle, opened, Commit("body"), Ref("reasoning")))
-        word = seq(GAP, other_than([found.thinking], SPACES + "<"))
+        word = seq(GAP, other_than([found.thinking], SPACES + "<", _behind_words(found), controls))
         said = header_text(_FORM_TAGS, controls, found.recipient if calls else "")
         answer = seq(channel, word, opt(said), message, Commit("body"), body)
         ways += [seq(GAP, answer), seq(idle, answer)]
     ways += [seq(GAP, marker(text, controls), Commit("body"), body) for text in joint_texts(profile)]
     return ways
+
+
+def _behind_words(found: Channels) -> tuple[str, ...]:
+    """The tags that may follow a word of a header."""
+    return tuple(filter(None, (found.message, found.channel, *_FORM_TAGS)))
 
 
 def _unasked(found: Channels, profile: Profile, controls: frozenset[str]) -> list[Node]:
@@ -169,7 +174,7 @@ def _unasked(found: Channels, profile: Profile, controls: frozenset[str]) -> lis
     channel, message = marker(found.channel, controls), marker(found.message, controls)
     tags = header_text(header_tags(profile), controls)
     place = alt(seq(channel, run_of("< \n"), GAP), GAP)
-    name = other_than(SPEAKERS, SPACES + "<")
+    name = other_than(SPEAKERS, SPACES + "<", _behind_words(found), controls)
     rest = [marker(found.end + found.header, controls), *(marker(stop, controls) for stop in profile.end_of_turn)]
     end = alt(seq(rest[0], Commit("body"), Ref("body")), *(seq(stop, Commit("body")) for stop in rest[1:]), EMPTY)
     return [seq(place, lit(found.recipient), name, opt(tags), message, Commit("body"), TEXT, end)]

@@ -9,7 +9,7 @@ from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import call_shape, delimiter_after, openers, wire_id
 from dragoman.dialect.tolerances import further_stops
 from dragoman.grammar.json import json_text
-from dragoman.template.profile import Marker, Profile, ReasoningMode, Slot
+from dragoman.template.profile import Escapes, Marker, Pairs, Profile, ReasoningMode, Slot
 
 
 def all_stops(profile: Profile) -> tuple[str, ...]:
@@ -114,3 +114,12 @@ def value_closer(profile: Profile) -> str:
     """The text behind a tagged value; empty where none is written."""
     pieces = () if profile.tools is None else profile.tools.argument
     return delimiter_after(pieces, pieces.index(Slot.VALUE)).text if Slot.VALUE in pieces else ""
+
+
+def spellings(profile: Profile) -> dict[str, Pairs]:
+    """Region of a call -> the characters that are spelled otherwise in its text."""
+    escapes = Escapes() if profile.tools is None else profile.tools.escapes
+    found = {"name": escapes.name, "key": escapes.key, "value.string": escapes.value, "value.typed": escapes.value}
+    if escapes.json:
+        found["value.json"] = escapes.value
+    return {region: pairs for region, pairs in found.items() if pairs}

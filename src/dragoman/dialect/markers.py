@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from collections.abc import Sequence as Several
 
 from dragoman.grammar.nodes import (
     EMPTY,
@@ -13,6 +14,7 @@ from dragoman.grammar.nodes import (
     Negate,
     Node,
     Repeat,
+    Sequence,
     alt,
     chars,
     complement,
@@ -58,7 +60,7 @@ def loose(text: str, controls: frozenset[str]) -> Node:
     return spaced([marker(word, controls) for word in (first, *inner)])
 
 
-def spaced(items: Sequence[Node]) -> Node:
+def spaced(items: Several[Node]) -> Node:
     """The items with any white space between two."""
     out: list[Node] = []
     for item in items:
@@ -86,7 +88,7 @@ def opener(text: str, controls: frozenset[str]) -> Node:
     return alt(*(spaced([marker(word, controls) for word in way]) for way in opening_words(text)))
 
 
-def closer(all_words: Sequence[str], controls: frozenset[str]) -> Node:
+def closer(all_words: Several[str], controls: frozenset[str]) -> Node:
     """A closer of one or more words behind any white space; each word confirms it, any but the last may be missing."""
     tail: Node | None = None
     for word in reversed(all_words):
@@ -113,10 +115,22 @@ def run_of(excluded: str) -> Node:
     return Repeat(complement(chars(excluded).ranges), min=1)
 
 
-def other_than(known: Iterable[str], excluded: str) -> Node:
-    """One or more characters outside ``excluded`` that are not just one of the ``known`` words."""
+def other_than(
+    known: Iterable[str], excluded: str, following: Iterable[str] = (), controls: frozenset[str] = frozenset()
+) -> Node:
+    """One or more characters outside ``excluded`` that are not just one of the ``known`` words.
+
+    following: texts that may stand behind a word; one of ``excluded`` begins each, unless it is a control token.
+    """
     taken = tuple(lit(word) for word in dict.fromkeys(known) if word and not set(word) & set(excluded))
-    return seq(Negate(seq(alt(*taken), chars(excluded))), run_of(excluded)) if taken else run_of(excluded)
+    if not taken:
+        return run_of(excluded)
+    ends = [first for text in following if isinstance(first := _first(marker(text, controls)), Control)]
+    return seq(Negate(seq(alt(*taken), alt(chars(excluded), *ends))), run_of(excluded))
+
+
+def _first(node: Node) -> Node:
+    return node.items[0] if isinstance(node, Sequence) else node
 
 
 def overlaps_itself(text: str) -> str:

@@ -46,10 +46,15 @@ from dragoman.grammar.nodes import (
     opt,
     seq,
 )
+from dragoman.template.escapes import spellings
 from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfile
 
 # What a name looks like where nothing but its own text tells that it is one.
 _IDENTIFIER = Repeat(chars("._-:/" + ascii_letters + digits), min=1)
+
+
+# What an opener ends with behind which no name begins by itself: white space there is a tokenizer's, or layout.
+_TAG_ENDS = (">", "]")
 
 
 class CallReader:
@@ -72,6 +77,9 @@ class CallReader:
         self.controls = controls
         self.shape = call_shape(tools)
         self.names = tuple(dict.fromkeys(tool.name for tool in request.tools))
+        # The names as raw text: as the template spells them, and as they are where that is read as itself.
+        escapes = tools.escapes.name
+        self.spelled = [(text, name) for name in self.names for text in spellings(name, escapes)]
         any_name = not self.shape.bare or request.undeclared == "call"
         self.prefix = prefix
         self.json = JsonReader(tools.object, self.names, bare=self.shape.bare, any_name=any_name, prefix=prefix)
@@ -102,7 +110,7 @@ class CallReader:
         return Slot.OBJECT in self.tools.call and self.tools.call[0] is Slot.NAME
 
     def _name_before(self) -> Node:
-        return _IDENTIFIER if self.request.undeclared == "call" else alt(*map(lit, self.names))
+        return _IDENTIFIER if self.request.undeclared == "call" else alt(*(lit(text) for text, _ in self.spelled))
 
     def _ref(self, rule: str) -> Ref:
         return Ref(self.prefix + rule)
@@ -175,7 +183,7 @@ class CallReader:
         """A call whose name is part of its id, as the model writes it: ``functions.f:0``, ``f:0``, ``f``."""
         head = self.shape.head
         rest = [self._piece(head, at) for at in range(3, len(head))]
-        declared = [Tag("name", lit(name)) for name in self.names if name]
+        declared = [Tag("name", lit(text)) for text, _ in self.spelled if text]
         ends = SPACES + wired.tag[0]
         number = Repeat(DIGIT, min=1)
         stem = wired.word.rstrip("._:/")
@@ -202,7 +210,8 @@ class CallReader:
         if at is None:
             return seq(*(self._piece(head, i) for i in range(len(head))), self._arguments(None))
         before = [self._piece(head, i) for i in range(at)]
-        if self.shape.opening.after or (before and not isinstance(head[0], Slot)):
+        tag = self.shape.opening.text[-1:] in _TAG_ENDS and Slot.HEADER not in head
+        if tag or self.shape.opening.after or (before and not isinstance(head[0], Slot)):
             before.insert(0, GAP)
         delimiter = delimiter_after(head, at)
         rest = [self._piece(head, i) for i in range(at + 2 if delimiter else at + 1, len(head))]
@@ -220,17 +229,19 @@ class CallReader:
         """Ways to read a name, each with the tool it tells."""
         excluded = name_ends(self.tools, self.shape, delimiter)
         if Slot.HEADER in self.shape.head:
-            name = other_than(SPEAKERS, SPACES + "<")
+            behind = (*self.header_tags, *(piece.text for piece in self.shape.head if isinstance(piece, Marker)))
+            name = other_than(SPEAKERS, SPACES + "<", behind, self.controls)
             # With its namespace a name belongs to the form that has it, or both would be read to the end of the call.
             if self.namespace and not self.shape.opening.text.endswith(self.namespace):
                 name = seq(Negate(lit(self.namespace)), name)
             return [(name, None)]
-        declared: list[tuple[Node, str | None]] = [(lit(name), name) for name in self.names]
+        declared: list[tuple[Node, str | None]] = [(lit(text), name) for text, name in self.spelled]
         if self.shape.bare:
             return declared if self.request.undeclared != "call" else [(_IDENTIFIER, None)]
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
-            return [*declared, (other_than(self.names, excluded), None)]
-        odd = [(node, name) for node, name in declared if name and set(name) & set(excluded)]
+            behind = (delimiter.text, self.tagged.opening.text, *self.shape.closing)
+            return [*declared, (other_than([text for text, _ in self.spelled], excluded, behind, self.controls), None)]
+        odd = [(lit(text), name) for text, name in self.spelled if set(text) & set(excluded)]
         return [*odd, (run_of(excluded), None)]
 
     def _name_end(self, delimiter: Marker, rest: Node) -> Node:

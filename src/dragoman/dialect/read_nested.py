@@ -23,6 +23,7 @@ class NestedReader:
 
     def __init__(self, tags: NestedTags, controls: frozenset[str]) -> None:
         self.tags = tags
+        self.controls = controls
         self.open = marker(tags.open, controls)
         self.close = marker(tags.close, controls)
         self.end_open = marker(tags.end_open, controls)
@@ -44,7 +45,7 @@ class NestedReader:
             for key in keys
             if not set(key) & set(self.key_ends)
         ]
-        other = other_than(keys, self.key_ends) if keys else run_of(self.key_ends)
+        other = other_than(keys, self.key_ends, (self.tags.close,), self.controls) if keys else run_of(self.key_ends)
         return Tag("arg", alt(*ways, self._element(other, "key", _ANY)))
 
     def value(self, wanted: Any, root: Any, depth: int) -> Node:

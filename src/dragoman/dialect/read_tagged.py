@@ -49,6 +49,7 @@ from dragoman.grammar.nodes import (
     opt,
     seq,
 )
+from dragoman.template.escapes import spellings
 from dragoman.template.profile import Marker, Slot, ToolProfile, ValueStyle
 
 # Regions of values that may be objects or arrays.
@@ -104,6 +105,8 @@ class TaggedReader:
 
     def _reads_containers(self) -> bool:
         """True: values are text between markers, so one that is JSON may hold its closer."""
+        if self.profile.escapes.json:
+            return False  # its quotes are spelled otherwise
         return Slot.VALUE in self.pieces and not (self.profile.syntax or self.profile.nested or self.literal)
 
     def _recover(self, number: str, rule: str) -> None:
@@ -183,7 +186,7 @@ class TaggedReader:
         for key in properties if isinstance(properties, dict) else ():
             region = self.value_tag(value_kind(parameter_schema(root, key, root), root))
             if region != "value.typed" and key:
-                kinds.setdefault(region, []).append(key)
+                kinds.setdefault(region, []).extend(spellings(key, self.profile.escapes.key))
         return kinds
 
     def _argument(self, kinds: dict[str, list[str]], number: str) -> Node:
@@ -197,7 +200,7 @@ class TaggedReader:
             ways.append(self._written(alt(*(lit(key) for key in keys)), region, number))
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
-        other = other_than(known, excluded) if known else run_of(excluded)
+        other = other_than(known, excluded, self._behind_key(), self.controls) if known else run_of(excluded)
         ways.append(self._written(other, "value.typed", number))
         return alt(*ways)
 
@@ -208,6 +211,11 @@ class TaggedReader:
         if self.literal:
             return KEY_ENDS + text[:1]
         return "\n\r" + (text[0] if text else SPACES)
+
+    def _behind_key(self) -> tuple[str, ...]:
+        """The text that follows a key."""
+        at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else len(self.pieces)
+        return tuple(piece.text for piece in self.pieces[at + 1 : at + 2] if isinstance(piece, Marker))
 
     def _written(self, key: Node, region: str, number: str) -> Node:
         """One argument behind its opener, with this way to read the key, its value in this region."""
@@ -239,7 +247,7 @@ class TaggedReader:
             return seq(GAP, Tag("value.json", Ref("literal.value")))
         before = self.pieces[at - 1] if at else self.opening
         text: Node = TEXT
-        if region in _CONTAINERS:
+        if region in _CONTAINERS and self._reads_containers():
             text = alt(seq(GAP, container(self.prefix, self._label(region, number)), TEXT), TEXT)
         value: Node = Tag(region, text)
         if wraps_values(delimiter_after(self.pieces, at).text):

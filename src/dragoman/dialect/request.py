@@ -48,6 +48,7 @@ class DialectRequest:
     reasoning block though the opener is not in the input. prefix: what the generation prompt wrote after the assistant
     header; the writer's language begins with it, the reader takes it as any input. reasoning: the block that the prompt
     opens though the template shows no such one. reasoning_chars: characters that the writer may still think; None: any.
+    after_control: the turn begins right behind a control token of the prompt.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -60,6 +61,7 @@ class DialectRequest:
     prefix: str = ""
     reasoning: ReasoningProfile | None = None
     reasoning_chars: int | None = None
+    after_control: bool = False
     answer: Answer | None = None
     undeclared: Undeclared = "content"
     schema_options: Any = None

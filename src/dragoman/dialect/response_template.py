@@ -120,6 +120,8 @@ class _Calls:
         tools = self.tools
         if tools.nested is not None:
             raise UsageError("a response template cannot express arguments whose objects are tags again")
+        if tools.escapes.value:
+            raise UsageError("a response template cannot express values in which characters are spelled otherwise")
         if tools.format is ToolFormat.JSON_NATIVE:
             return self._objects(tools.object or JsonShape())
         if tools.format is ToolFormat.TAG_WITH_JSON:

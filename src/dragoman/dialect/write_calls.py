@@ -13,6 +13,7 @@ from dragoman.dialect.write_values import ValueWriter
 from dragoman.errors import SchemaError
 from dragoman.grammar.json import DIGIT, json_text
 from dragoman.grammar.nodes import EMPTY, Class, Node, Ref, Repeat, alt, lit, opt, schema, seq
+from dragoman.template.escapes import escaped, undone
 from dragoman.template.profile import JsonShape, Marker, Piece, Slot, ToolProfile
 
 _ALPHANUMERIC = Class(((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)))
@@ -67,9 +68,11 @@ class CallWriter:
         behind = [following for piece, following in pairwise(self.tools.call) if piece is Slot.NAME]
         ends = {marker.text[:1] for marker in behind if isinstance(marker, Marker)} - {""}
         for tool in self.request.callable_tools:
-            written = tool.name if behind else json_text(tool.name)
+            escapes = self.tools.escapes.name
+            raw = escaped(tool.name, escapes)
+            written = raw if behind else json_text(tool.name)
             torn = bool(behind) and (
-                tool.name != tool.name.strip() or "\n" in tool.name or any(e in tool.name for e in ends)
+                raw != raw.strip() or "\n" in raw or any(e in raw for e in ends) or undone(raw, escapes) != tool.name
             )
             if not tool.name or torn or any(text in written.encode() for text in self.forbidden):
                 at = self.request.tools.index(tool)
@@ -90,7 +93,7 @@ class CallWriter:
         if isinstance(piece, Marker):
             return marker(piece.written, self.controls)
         if piece is Slot.NAME:
-            return lit(tool.name)
+            return lit(escaped(tool.name, self.tools.escapes.name))
         if piece is Slot.ID:
             return self._id()
         if piece is Slot.INDEX:

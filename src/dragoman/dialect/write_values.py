@@ -33,7 +33,8 @@ from dragoman.grammar.nodes import (
     schema,
     seq,
 )
-from dragoman.template.profile import Marker, Slot, ToolProfile, ValueStyle
+from dragoman.template.escapes import escaped, undone
+from dragoman.template.profile import Marker, Pairs, Slot, ToolProfile, ValueStyle
 
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "$comment", "$schema", "$id", "deprecated", "readOnly", "writeOnly"}
@@ -41,6 +42,7 @@ ANNOTATIONS = frozenset(
 _OBJECT_WORDS = ANNOTATIONS | {"type", "properties", "required", "additionalProperties", "$defs", "definitions"}
 _STRING_WORDS = ANNOTATIONS | {"type", "enum", "const", "minLength", "maxLength", "$defs", "definitions"}
 _OTHERS = ("number", "boolean", "null", "object", "array")
+_PLAIN = frozenset({"number", "integer", "boolean", "null"})
 # What the reader of typed values takes for something else than a string, by how it begins.
 _WORDS = {"null": ("null", "none"), "boolean": ("true", "false"), "number": ("nan", "inf")}
 _STARTS = {"number": "+-.0123456789", "object": "{", "array": "[("}
@@ -54,6 +56,8 @@ class ValueWriter:
         self.profile = profile
         self.controls = controls
         self.styles = dict(profile.value_styles)
+        self.escapes = profile.escapes
+        self.char = _spelled_char(self.escapes.value)
         pieces = profile.argument
         self.closing = self._closing(pieces)
         at = pieces.index(Slot.VALUE) if Slot.VALUE in pieces else len(pieces)
@@ -152,13 +156,14 @@ class ValueWriter:
         following = self.profile.argument[at + 1] if at + 1 < len(self.profile.argument) else None
         ends = following.text if isinstance(following, Marker) else ""
         excluded = "\n\r" + ends[:1] + (KEY_ENDS if self.literal else "")
-        if not key or key != key.strip() or set(key) & set(excluded):
+        written = escaped(key, self.escapes.key)
+        if not key or key != key.strip() or set(written) & set(excluded) or undone(written, self.escapes.key) != key:
             raise SchemaError(
                 f"the model's format cannot carry the parameter name {key!r} (tool {tool.name!r})",
                 pointer=pointer,
                 param="tools",
             )
-        return lit(key)
+        return lit(written)
 
     def _type_word(self, wanted: Any, root: Any, pointer: str) -> Node:
         """The word that tells a value's type: as the template writes it, JSON's own where it shows none."""
@@ -173,21 +178,28 @@ class ValueWriter:
         if self.tree is not None:
             return self.tree.value({} if wanted is None else wanted, root, pointer)
         if self.literal:
-            return self._json({} if wanted is None else wanted, root)
+            return self._json({} if wanted is None else wanted, root, pointer)
         types = declared_types(wanted, root)
         if types == {"string"}:
             if self.styles.get("string") is ValueStyle.JSON:
-                return self._json(wanted, root)
+                return self._json(wanted, root, pointer)
             return self._string(wanted, root, pointer, ())
         if types and "string" not in types:
-            return self._json(wanted, root)
+            return self._json(wanted, root, pointer)
         if not types:
             if isinstance(wanted, Mapping) and set(wanted) - ANNOTATIONS:
                 raise SchemaError("say which type this parameter has", pointer=pointer, param="tools")
-            return alt(self._json({"type": list(_OTHERS)}, root), self._free_string(_OTHERS))
+            others = [kind for kind in _OTHERS if not self.escapes.json or kind in _PLAIN]
+            return alt(self._json({"type": others}, root, pointer), self._free_string(_OTHERS))
         return self._union(wanted, root, pointer)
 
-    def _json(self, wanted: Any, root: Any) -> Node:
+    def _json(self, wanted: Any, root: Any, pointer: str) -> Node:
+        if self.escapes.json and not declared_types(wanted, root) <= _PLAIN:
+            raise SchemaError(
+                "objects and arrays cannot be enforced in this format, which spells their quotes otherwise",
+                pointer=pointer,
+                param="tools",
+            )
         shared = {name: root[name] for name in ("$defs", "definitions") if isinstance(root, Mapping) and name in root}
         document = {**shared, **wanted} if isinstance(wanted, Mapping) else wanted
         return Without(schema(document, Ref("json.value")), self.forbidden)
@@ -201,11 +213,11 @@ class ValueWriter:
             if "string" in types:
                 ways.append(self._string(branch, root, at, others))
             if types - {"string"}:
-                ways.append(self._json(_without_string(branch, at), root))
+                ways.append(self._json(_without_string(branch, at), root, at))
         return alt(*ways)
 
     def _free_string(self, others: Sequence[str]) -> Node:
-        return Without(_unlike(others), self.forbidden)
+        return Without(_unlike(others, self.escapes.value, self.char), self.forbidden)
 
     def _string(self, wanted: Any, root: Any, pointer: str, others: Sequence[str]) -> Node:
         """A raw string; ``others`` are the types that it must not be taken for."""
@@ -214,13 +226,13 @@ class ValueWriter:
 
     def _one_string(self, wanted: Any, pointer: str, others: Sequence[str]) -> Node | None:
         if not isinstance(wanted, Mapping):
-            return self._free_string(others) if others else Without(Repeat(AnyChar()), self.forbidden)
+            return self._free_string(others) if others else Without(Repeat(self.char), self.forbidden)
         listed = [wanted["const"]] if "const" in wanted else wanted.get("enum")
         if listed is not None:
             texts = [value for value in listed if isinstance(value, str)]
             for text in texts:
                 self._check_constant(text, pointer, others)
-            return alt(*map(lit, texts)) if texts else None
+            return alt(*(lit(escaped(text, self.escapes.value)) for text in texts)) if texts else None
         if "string" not in _named_types(wanted):
             return None
         for keyword in wanted:
@@ -235,14 +247,15 @@ class ValueWriter:
             if least > 1 or most is not None:
                 raise SchemaError("the length of a string beside other types cannot be enforced", pointer=pointer)
             return self._free_string(others)
-        return Without(Repeat(AnyChar(), least, None if most is None else int(most)), self.forbidden)
+        return Without(Repeat(self.char, least, None if most is None else int(most)), self.forbidden)
 
     def _check_constant(self, text: str, pointer: str, others: Sequence[str]) -> None:
-        held = next((closer for closer in self.closing if closer in text), None)
+        written = escaped(text, self.escapes.value)
+        held = next((closer for closer in self.closing if closer in written), None)
         if held is not None:
             raise SchemaError(f"the value {text!r} holds {held!r}, which ends a value here", pointer=pointer)
-        if others and not _clear(text, others):
-            raise SchemaError(f"the string {text!r} would be read as another type", pointer=pointer)
+        if (others and not _clear(text, others)) or undone(written, self.escapes.value) != text:
+            raise SchemaError(f"the string {text!r} would be read as another value", pointer=pointer)
 
 
 def _branches(wanted: Any, root: Any, pointer: str, depth: int = 0) -> list[tuple[Any, str]]:
@@ -291,25 +304,40 @@ def _without_string(wanted: Any, pointer: str) -> Any:
     return out
 
 
-def _unlike(others: Sequence[str]) -> Node:
+def _spelled_char(pairs: Pairs) -> Node:
+    """One character of a raw string, spelled as the template does."""
+    if not pairs:
+        return AnyChar()
+    return alt(complement(chars(_spelled(pairs)).ranges), *(lit(written) for _, written in pairs))
+
+
+def _spelled(pairs: Pairs) -> str:
+    """The characters that never stand for themselves."""
+    return "".join(dict.fromkeys(char for pair in pairs for char in (pair[0], pair[1][0])))
+
+
+def _unlike(others: Sequence[str], pairs: Pairs = (), char: Node | None = None) -> Node:
     """One or more characters that do not begin like a value of one of the ``others``, nor with a quote or a space."""
     barred = SPACES + "\"'" + "".join(_STARTS.get(kind, "") for kind in others if kind != "integer")
     if "integer" in others:
         barred += _STARTS["number"]
     known = [word for kind in others for word in _WORDS.get("number" if kind == "integer" else kind, ())]
-    return _not_starting(known, barred)
+    return _not_starting(known, barred, _spelled(pairs), char or AnyChar())
 
 
-def _not_starting(known: Sequence[str], barred: str) -> Node:
-    """One or more characters, the first not in ``barred``, that begin with none of the ``known`` words in any case."""
+def _not_starting(known: Sequence[str], barred: str, never: str, char: Node) -> Node:
+    """One or more characters, the first not in ``barred``, that begin with none of the ``known`` words in any case.
+
+    never: characters that are not among the first ones; char: one of those behind them.
+    """
     heads = sorted({word[0] for word in known})
     letters = "".join(head + head.upper() for head in heads)
-    rest = Repeat(AnyChar())
-    ways: list[Node] = [seq(complement(chars(barred + letters).ranges), rest)]
+    rest = Repeat(char)
+    ways: list[Node] = [seq(complement(chars(barred + never + letters).ranges), rest)]
     for head in heads:
         below = [word[1:] for word in known if word[0] == head]
         if all(below):
-            ways.append(seq(chars(head + head.upper()), alt(_not_starting(below, ""), EMPTY)))
+            ways.append(seq(chars(head + head.upper()), alt(_not_starting(below, "", never, char), EMPTY)))
     return alt(*ways)
 
 

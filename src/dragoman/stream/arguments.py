@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from dragoman.chat_schema import Declared, item_schema, parameter_schema
 from dragoman.stream.json_text import quoted, read_json
+from dragoman.stream.unescape import SpellingUnescaper
 from dragoman.stream.values import ValueReader, value_reader
+
+# Region -> (character, its spelling) pairs of the text in it.
+Spellings = Mapping[str, tuple[tuple[str, str], ...]]
+NO_SPELLINGS: Spellings = MappingProxyType({})
 
 # What models call all arguments together where they give them as one parameter that nobody declared.
 _WRAPPERS = frozenset({"arguments", "parameters", "input"})
@@ -32,7 +39,9 @@ class ArgumentsWriter:
     ``muted`` members, whatever they hold, are read and not written. ``problems`` are collected, never raised.
     """
 
-    def __init__(self, parameters: object) -> None:
+    def __init__(self, parameters: object, spellings: Spellings = NO_SPELLINGS) -> None:
+        self._spellings = spellings
+        self._unescaper: SpellingUnescaper | None = None
         declared = None if parameters is None else Declared(parameters, parameters)
         self._containers = [_Container(OBJECT, declared)]
         self._value: ValueReader | None = None
@@ -78,16 +87,23 @@ class ArgumentsWriter:
             self._containers.append(_Container(tag, declared))
             return self._out(lead)
         self._value = value_reader(tag, declared)
+        pairs = self._spellings.get(tag)
+        self._unescaper = None
+        if pairs:
+            self._unescaper = SpellingUnescaper(pairs, except_json=tag == "value.typed" and not self._spells_json)
         return self._out(lead + self._value.start())
 
     def feed(self, text: str) -> str:
-        return "" if self._value is None else self._out(self._value.feed(text))
+        if self._value is None:
+            return ""
+        return self._out(self._value.feed(text if self._unescaper is None else self._unescaper.feed(text)))
 
     def end_value(self) -> str:
         """The innermost value is complete, container or not."""
         if self._value is None:
             return self._end_container() if len(self._containers) > 1 else ""
-        out = self._value.finish()
+        out = "" if self._unescaper is None else self._value.feed(self._unescaper.finish())
+        out += self._value.finish()
         where = self._containers[-1]
         if self._value.problem is not None and not self._muted:
             name = "an item" if where.key is None else f"parameter {where.key!r}"
@@ -116,8 +132,14 @@ class ArgumentsWriter:
         and the text of a value of which not even the type is known yet."""
         value, self._value = self._value, None
         sure, unsure = ("", "") if value is None else value.release()
+        if value is not None and self._unescaper is not None:
+            unsure += self._unescaper.finish()
         written = self._out(sure)
         return self.release() + written, unsure
+
+    @property
+    def _spells_json(self) -> bool:
+        return "value.json" in self._spellings
 
     def _may_wrap(self, key: str) -> bool:
         return key in _WRAPPERS and self._containers[0].declared is not None and not self._declares(key)

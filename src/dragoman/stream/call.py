@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from dragoman.chat import ToolCall, ToolCallDelta, argument_piece
 from dragoman.chat_schema import declared_name, parameter_schema, tool_names, tool_parameters
-from dragoman.stream.arguments import ArgumentsWriter
+from dragoman.stream.arguments import NO_SPELLINGS, ArgumentsWriter, Spellings
 from dragoman.stream.call_object import CallObject
 from dragoman.stream.json_text import WHITE, is_json_object
-from dragoman.stream.unescape import JsonUnescaper, unescape
+from dragoman.stream.unescape import JsonUnescaper, respelled, unescape
 
 _WHOLE: Final = frozenset({"id", "id.json", "name", "name.json", "key", "key.json"})  # read when they are complete
 _ARGUMENTS: Final = frozenset({"args", "args.json", "arg"})
@@ -27,6 +27,7 @@ class CallBuilder:
     ids_after_name: an id may stand between name and arguments, so the first piece waits for it or for the arguments.
     ids_after_arguments: an id may still follow the arguments, so the first piece waits for it or for the call's end.
     constants: keys that the format itself writes into the object of a call.
+    spellings: of characters in names, keys and values, by their region.
     """
 
     def __init__(
@@ -38,9 +39,11 @@ class CallBuilder:
         ids_after_name: bool = False,
         ids_after_arguments: bool = False,
         constants: Collection[str] = (),
+        spellings: Spellings = NO_SPELLINGS,
     ) -> None:
         self.problems: list[tuple[str, str]] = []
         self._object = CallObject(constants)
+        self._spellings = spellings
         self._index = index
         self._tools = tools
         self._new_id = new_id
@@ -178,6 +181,8 @@ class CallBuilder:
         self._text = [*self._outer, text] if self._in_id else []
         if encoded:
             text = unescape(text)
+        elif tag in self._spellings:
+            text = respelled(text, self._spellings[tag])
         if kind == "key":
             return self._deliver(self._tagged().begin_member(text))
         if kind == "id" and not self._started:
@@ -201,7 +206,7 @@ class CallBuilder:
     def _tagged(self) -> ArgumentsWriter:
         if self._writer is None:
             parameters = None if self._name is None else tool_parameters(self._tools, self._name)
-            self._writer = ArgumentsWriter(parameters)
+            self._writer = ArgumentsWriter(parameters, self._spellings)
         return self._writer
 
     def _deliver(self, arguments: str) -> list[ToolCallDelta]:

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from dragoman.chat import Delta, Message, Problem, ToolCallDelta, call_delta
 from dragoman.errors import StateError
 from dragoman.events import Closed, Event, Opened, Text
+from dragoman.stream.arguments import NO_SPELLINGS, Spellings
 from dragoman.stream.call import CallBuilder
 
 _ROOT: Final = frozenset({"content", "reasoning", "call", "stop"})
@@ -53,6 +54,7 @@ class MessageBuilder:
     ids_after_arguments: it writes them behind the arguments.
     constants: keys that the format itself writes into the object of a call.
     value_closer: the text behind a tagged value. Where an answer behind a call holds it, that value may have gone on.
+    spellings: of characters in names, keys and values of calls, by their region.
     """
 
     def __init__(
@@ -64,9 +66,11 @@ class MessageBuilder:
         ids_after_arguments: bool = False,
         constants: Collection[str] = (),
         value_closer: str = "",
+        spellings: Spellings = NO_SPELLINGS,
     ) -> None:
         self._tools = tools or ()
         self._constants = constants
+        self._spellings = spellings
         self._value_closer = value_closer
         self._content_before_calls = 0  # pieces of content
         self._id_source = id_source
@@ -173,6 +177,7 @@ class MessageBuilder:
                 ids_after_name=self._ids_after_name,
                 ids_after_arguments=self._ids_after_arguments,
                 constants=self._constants,
+                spellings=self._spellings,
             )
             if not self._calls:
                 self._content_before_calls = len(self._content)

@@ -1,8 +1,9 @@
-"""The inside of a JSON string, decoded as it comes."""
+"""Escapes undone as the text comes: those inside a JSON string, and spellings such as ``&amp;``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 _SHORT: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -87,4 +88,62 @@ def _unfinished_at(text: str) -> int:
 def unescape(text: str) -> str:
     """The whole inside of a JSON string, decoded."""
     reader = JsonUnescaper()
+    return reader.feed(text) + reader.finish()
+
+
+class SpellingUnescaper:
+    """Text in which some characters are spelled otherwise, in any pieces -> the text that is meant. Never raises.
+
+    pairs: (character, its spelling); what is none of the spellings stays as it is. except_json: text that begins like
+    an object, array or quoted string has none. Held: what may be the beginning of one.
+    """
+
+    __slots__ = ("_except_json", "_held", "_longest", "_meant", "_pattern")
+
+    def __init__(self, pairs: Iterable[tuple[str, str]], *, except_json: bool = False) -> None:
+        self._meant = {written: char for char, written in pairs}
+        spellings = sorted(self._meant, key=len, reverse=True)
+        self._longest = len(spellings[0]) if spellings else 0
+        self._pattern = re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
+        self._except_json = except_json
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        text = self._held + text
+        self._held = ""
+        if self._except_json:
+            start = text.lstrip()
+            if not start:
+                self._held = text
+                return ""
+            if start[0] in '{["':
+                self._longest, self._pattern = 0, re.compile(r"(?!)")
+            self._except_json = False
+        out: list[str] = []
+        at = 0
+        for found in self._pattern.finditer(text):
+            if self._may_grow(text, found.start()):
+                break
+            out += (text[at : found.start()], self._meant[found[0]])
+            at = found.end()
+        cut = max(at, len(text) - self._longest + 1)
+        while cut < len(text) and not self._may_grow(text, cut):
+            cut += 1
+        self._held = text[cut:]
+        return "".join([*out, text[at:cut]])
+
+    def finish(self) -> str:
+        """What is held: a whole spelling that a longer one might have followed, or text."""
+        held, self._held = self._held, ""
+        return self._pattern.sub(lambda found: self._meant[found[0]], held)
+
+    def _may_grow(self, text: str, at: int) -> bool:
+        """True: what follows the text may make a longer spelling of its end from ``at`` on."""
+        rest = text[at:]
+        return any(len(rest) < len(written) and written.startswith(rest) for written in self._meant)
+
+
+def respelled(text: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """The whole of ``text`` with its spellings undone."""
+    reader = SpellingUnescaper(pairs)
     return reader.feed(text) + reader.finish()

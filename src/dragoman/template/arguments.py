@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.template.atoms import common_prefix, common_suffix
+from dragoman.template.escapes import undone
 from dragoman.template.probe import Prober, Rung, Said
-from dragoman.template.profile import Marker, NestedTags, ObjectSyntax, Piece, Slot, ValueStyle
+from dragoman.template.profile import Escapes, Marker, NestedTags, ObjectSyntax, Piece, Slot, ValueStyle
 from dragoman.template.sentinels import FIRST, TYPED_VALUES, ProbeCall
 from dragoman.template.written import CallText, Mark
 
@@ -37,7 +38,13 @@ class Arguments:
     nested: NestedTags | None = None
 
 
-def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Arguments:
+def learn_arguments(
+    prober: Prober,
+    rung: Rung,
+    body: str,
+    call: CallText,
+    escapes: Escapes = Escapes(),  # noqa: B008
+) -> Arguments:
     """What ``body``, which holds one call with two arguments, and calls with others show."""
     quotes = _quotes(prober, rung)
     marks = [widened(mark, quotes) for mark in call.marks]
@@ -60,7 +67,7 @@ def learn_arguments(prober: Prober, rung: Rung, body: str, call: CallText) -> Ar
     syntax = None
     if quotes[0] and quotes[0] not in _QUOTES:
         syntax = _syntax(prober, rung, middle, between, quotes)
-    typed, styles, words = _styles(prober, rung, middle, between, syntax)
+    typed, styles, words = _styles(prober, rung, middle, between, syntax, escapes)
     pieces = [Marker.of(opened), Slot.KEY, *typed, Slot.VALUE, Marker.of(closed)]
     kept = tuple(piece for piece in pieces if not isinstance(piece, Marker) or piece)
     return Arguments(opened, closed, separator, kept, styles, words, quotes, syntax)
@@ -209,7 +216,7 @@ def spell(value: Any, syntax: ObjectSyntax, null: str = "null") -> str:
 
 
 def _styles(
-    prober: Prober, rung: Rung, middle: str, between: str, syntax: ObjectSyntax | None
+    prober: Prober, rung: Rung, middle: str, between: str, syntax: ObjectSyntax | None, escapes: Escapes
 ) -> tuple[list[Piece], tuple[tuple[str, ValueStyle], ...], tuple[tuple[str, str], ...]]:
     """What stands between key and value, the style of each JSON type's values, and the word that tells each type."""
     if any(key in between for key, _ in FIRST.calls[0].arguments):
@@ -221,6 +228,8 @@ def _styles(
         call = ProbeCall(FIRST.calls[0].id, FIRST.calls[0].name, ((key, value), filler))
         text = prober.after_user(Said(None, (call,)), rung)
         found = _between(text, key, between + filler[0]) if text is not None else None
+        if found is not None and (kind == "string" or escapes.json):
+            found = undone(found, escapes.value)
         if found is None:
             refused.append(kind)
         else:

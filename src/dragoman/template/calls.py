@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from dragoman.template.anchors import Anchors
 from dragoman.template.arguments import Arguments, NotLearned, learn_arguments, widened
 from dragoman.template.atoms import common_prefix, common_suffix, first_marker, tags
+from dragoman.template.escapes import learn_escapes
 from dragoman.template.json_object import merged
 from dragoman.template.probe import Prober, Rung, Said
-from dragoman.template.profile import ContentProfile, JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
+from dragoman.template.profile import ContentProfile, Escapes, JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
 from dragoman.template.sentinels import FIRST, SECOND, ProbeCall, Sentinels
 from dragoman.template.written import CallText, flaws, read_calls
 
@@ -135,8 +136,12 @@ class CallLearner:
         if two is not None and two.calls[0].slots != two.calls[1].slots:
             two = None
         arguments = None
-        if Slot.KEY in one.calls[0].slots:
-            arguments = learn_arguments(self._prober, self._rung, one.text, one.calls[0])
+        slots = one.calls[0].slots
+        escapes = learn_escapes(self._prober, self._rung, name=Slot.NAME in slots, tagged=Slot.KEY in slots)
+        if Slot.KEY in slots:
+            arguments = learn_arguments(self._prober, self._rung, one.text, one.calls[0], escapes)
+            if arguments.syntax or arguments.nested or arguments.quotes[0]:
+                escapes = Escapes(name=escapes.name)  # these notations have rules of their own
             one, two = _widen(one, arguments), two and _widen(two, arguments)
         outer = self._outer(one, two, arguments)
         outer, call_end = self._end_apart(outer, two is not None)
@@ -164,6 +169,7 @@ class CallLearner:
             ids_in_history=ids,
             id_length=self._id_length(ids),
             needs_object_arguments=self._needs_objects(one),
+            escapes=escapes,
             per_message=bool(self._anchors.header.strip()) and self._anchors.header.strip() in outer.separator,
         )
         return Learned(tools, kept, layout, call_end, two is not None, self._same_with_other_words(one, arguments))

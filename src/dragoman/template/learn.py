@@ -174,6 +174,8 @@ def _tool_evidence(tools: ToolProfile, learned: Learned | None) -> dict[str, lis
     if tools.argument:
         out["tools.argument"] = [Evidence("probe", "calls with no, one and two arguments")]
         out["tools.value_styles"] = [Evidence("probe", "one argument of each JSON type")]
+    if tools.escapes:
+        out["tools.escapes"] = [Evidence("probe", "a call whose name, key and value hold & \" < > and '")]
     if tools.id_length is not None:
         out["tools.id_length"] = [Evidence("probe", "a longer id is refused or cut")]
     return out

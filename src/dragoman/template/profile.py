@@ -176,6 +176,26 @@ class NestedTags:
         return self.item[len(self.open) : len(self.item) - len(self.close)]
 
 
+Pairs: TypeAlias = tuple[tuple[str, str], ...]  # (character, as it is written)
+
+
+@dataclass(frozen=True, slots=True)
+class Escapes:
+    """Characters that are spelled otherwise where they stand raw in a call: ``&amp;`` for ``&``.
+
+    name, key, value: of the tool's name, of tagged arguments' keys, of their strings. json: values of other types are
+    spelled as strings are.
+    """
+
+    name: Pairs = ()
+    key: Pairs = ()
+    value: Pairs = ()
+    json: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.name or self.key or self.value)
+
+
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
     """How calls are written. Text as written is section_open + call (separator call)* + section_close.
@@ -202,6 +222,7 @@ class ToolProfile:
     per_message: bool = False  # each call is a message of its own
     syntax: ObjectSyntax | None = None  # TAG_WITH_TAGGED: how values are spelled where that is not JSON
     nested: NestedTags | None = None  # TAG_WITH_TAGGED: the key is the tag, values may hold tags again
+    escapes: Escapes = Escapes()
 
     @property
     def ids_after_arguments(self) -> bool:
