@@ -29,6 +29,10 @@ def channels() -> ChatFormat:
         "<|channel|>commentary to=functions.{} <|constrain|>json<|message|>",
         "<|channel|>analysis to=functions.{}<|message|>",
         " to={}<|channel|>commentary json<|message|>",
+        "<|channel|>commentary to={} <|constrain|>json<|message|>",
+        "<|channel|>commentary to={}<|constrain|>json<|message|>",
+        "<|channel|>analysis to={} code<|message|>",
+        "<|channel|>commentary to={}<|message|>",
     ],
 )
 def test_arguments_are_delivered_as_they_come(header: str, before: str, name: str) -> None:

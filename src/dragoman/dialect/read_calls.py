@@ -218,7 +218,16 @@ class CallReader:
         if Slot.HEADER in head:
             # The end of a header settles whose it is; until then a recipient may be prose ("from=1 to=5 and on").
             names = alt(*(name for name, _ in self._names(delimiter)))
-            return seq(*before, Tag("name", names), *rest, Commit("body"), self._arguments(None))
+            header = seq(*rest, Commit("body"))
+            if not self.shape.opening.text[:1].isalnum():
+                # Behind a channel it is none: else the channel would be text before a call without one, to the end.
+                tags = [marker(tag, self.controls) for tag in self.header_tags]
+                end = next((piece.text for piece in head[at + 1 :] if isinstance(piece, Marker)), "")
+                ways = [seq(alt(SPACE, *tags), Commit("body"), header), header]
+                if end and not any(end.startswith(name) for name in self.controls):
+                    ways.insert(0, seq(lit(end[:-1]), Commit("body"), lit(end[-1])))
+                header = alt(*ways)
+            return seq(*before, Tag("name", names), header, self._arguments(None))
         ways = [
             seq(Tag("name", name), self._name_end(delimiter, seq(*rest, self._arguments(tool))))
             for name, tool in self._names(delimiter)
