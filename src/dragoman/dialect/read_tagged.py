@@ -98,7 +98,9 @@ class TaggedReader:
         if rule not in self.made:
             # A call that the output ends in is complete where its last argument is.
             end = seq(GAP, Negate(AnyChar()))
-            self.made[rule] = seq(self._arguments(tool), alt(self._end(), end))
+            # Python allows a comma behind the last one.
+            comma = opt(seq(GAP, marker(self._separator(), self.controls))) if self.literal else EMPTY
+            self.made[rule] = seq(self._arguments(tool), comma, alt(self._end(), end))
             if self._reads_containers():
                 self._recover(number, rule)
         return Ref(rule)
@@ -163,11 +165,15 @@ class TaggedReader:
         if self.profile.nested is not None:
             root = None if tool is None or tool not in self.tools else self.tools[tool].parameters
             return Repeat(seq(GAP, NestedReader(self.profile.nested, self.controls).members(root, root)))
-        separator = self.profile.argument_separator.text or (COMMA.text if self.literal else "")
+        separator = self._separator()
         lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
         start = seq(GAP, opener(self.opening.text, self.controls), Commit("body")) if self.opening.text else GAP
         number = self.numbers.get(tool, "other")
         return Repeat(seq(lead, start, Tag("arg", self._argument(self._kinds(tool), number))))
+
+    def _separator(self) -> str:
+        """The text between two arguments."""
+        return self.profile.argument_separator.text or (COMMA.text if self.literal else "")
 
     def value_tag(self, kind: str) -> str:
         """The region in which a value is read whose schema asks for this kind of reading."""

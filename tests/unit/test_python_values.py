@@ -1,0 +1,76 @@
+"""Python's spellings in calls: what they mean as JSON, in the calls that look like Python's and in tagged arguments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import ChatFormat
+from dragoman.chat import Message
+from tests import learned_templates
+
+_TYPES: dict[str, Any] = {
+    "text": {"type": "string"},
+    "count": {"type": "integer"},
+    "rate": {"type": "number"},
+    "list": {"type": "array"},
+    "obj": {"type": "object"},
+}
+_TOOL = {"type": "function", "function": {"name": "put", "parameters": {"type": "object", "properties": _TYPES}}}
+
+
+def read(template: str, text: str, reason: str = "stop") -> tuple[Message, list[str]]:
+    """The message, the same whole and byte by byte, and the pieces of its arguments in the second case."""
+    fmt = ChatFormat.from_template(template)
+    found = []
+    deltas = []
+    for pieces in ([text.encode()], [bytes([byte]) for byte in text.encode()]):
+        turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=[_TOOL], id_seed=1)
+        deltas = [delta for piece in pieces for delta in turn.feed(piece)]
+        turn.finish("length" if reason == "length" else "stop")
+        found.append(turn.message)
+    assert found[0] == found[1]
+    return found[0], [piece.arguments for delta in deltas for piece in delta.tool_calls if piece.arguments]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('text="x",', {"text": "x"}),
+        ("text='x' , ", {"text": "x"}),
+        ("rate=-3.5e2, count=1_000", {"rate": -350, "count": 1000}),
+        ("count=0x1F, rate=.5", {"count": 31, "rate": 0.5}),
+        ("rate=1.", {"rate": 1}),
+        ("list=('a', 'b',), obj={'a': 1,}", {"list": ["a", "b"], "obj": {"a": 1}}),
+        ("list=(1,), count=(3)", {"list": [1], "count": 3}),
+        (r"text=r'\d', list=[b'a', f'b', Rb'\c']", {"text": r"\d", "list": ["a", "b", r"\c"]}),
+        ("text='a' \"b\"\n  'c', count=1", {"text": "abc", "count": 1}),
+        ("text=('a'\n 'b')", {"text": "ab"}),
+        ('text="""say "hi", count=")""", count=1', {"text": 'say "hi", count=")', "count": 1}),
+        ("text='''it's''', list=['', \"\", '''''']", {"text": "it's", "list": ["", "", ""]}),
+        ("obj={1: None, True: 2}", {"obj": {"1": None, "true": 2}}),
+    ],
+)
+def test_a_call_that_looks_like_pythons_means_what_python_means(written: str, meant: dict[str, Any]) -> None:
+    message, _ = read(learned_templates.PYTHON_LIKE, f"<|on|>[put({written})]<|off|>")
+    assert json.loads(message.tool_calls[0].arguments) == meant
+    assert (message.content, message.problems) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("rate=nan", {"rate": "nan"}),
+        ("count=007", {"count": "007"}),
+        ("text=2024-01-01, count=1", {"text": "2024-01-01", "count": 1}),
+        ("list=[1j, x.y]", {"list": ["1j", "x.y"]}),
+        ("text=f'{x}!'", {"text": "{x}!"}),
+    ],
+)
+def test_what_is_no_literal_is_a_string_and_a_problem(written: str, meant: dict[str, Any]) -> None:
+    message, _ = read(learned_templates.PYTHON_LIKE, f"<|on|>[put({written})]<|off|>")
+    assert json.loads(message.tool_calls[0].arguments) == meant
+    assert message.content == ""
+    assert [problem.code for problem in message.problems] == ["invalid_value"]
