@@ -19,7 +19,7 @@ from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
 from dragoman.template.capabilities import Capabilities
 from dragoman.template.history import second_forms, with_role
-from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
+from dragoman.template.profile import BESIDE_CALLS, ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
 from dragoman.vocab import Vocabulary
 
@@ -153,6 +153,7 @@ class Prompter:
             keys=self._template.keys,
             reasoning_key=self._profile.reasoning.message_key,
             media_placeholder=rendering.media_placeholder,
+            beside_calls=self._profile.tools.beside_calls if self._profile.tools is not None else BESIDE_CALLS,
         )
         with_prompt, without = self._accepted(adapted, tools, rendering)
         if not rendering.add_generation_prompt:

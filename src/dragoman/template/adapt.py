@@ -17,7 +17,8 @@ from typing import Any
 from dragoman.errors import LimitError, UsageError
 from dragoman.limits import DEFAULT, Limits
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.history import with_results_told
+from dragoman.template.history import with_content_beside_calls, with_results_told
+from dragoman.template.profile import BESIDE_CALLS
 
 Message = dict[str, Any]
 
@@ -209,17 +210,21 @@ def adapt(
     keys: Collection[str] = (REASONING_KEYS[0],),
     reasoning_key: str | None = None,
     media_placeholder: str | None = None,
+    beside_calls: Collection[str] = BESIDE_CALLS,
 ) -> list[Message]:
     """Normalised ``messages`` in the forms that a template of these ``capabilities`` takes.
 
     ``keys`` are the names that the template reads (:attr:`Template.keys`): reasoning is given under each of its names
     among them, pictures and sounds under the name that is among them. ``reasoning_key``: where reasoning goes if not
-    there. ``media_placeholder``: the text that stands for each picture, sound or film.
+    there. ``media_placeholder``: the text that stands for each picture, sound or film. ``beside_calls``: the forms of
+    content with which the template writes the calls of a message (:attr:`ToolProfile.beside_calls`); text that is not
+    among them becomes a message of its own in front of the calls.
     Arguments in the history that are no JSON object are passed on as text.
     Raises UsageError where a message holds what the template cannot take (an image in a text-only one).
     """
     form = _Form(capabilities, frozenset(keys), reasoning_key, media_placeholder)
     formed = [form.message(message, f"messages[{at}]") for at, message in enumerate(messages)]
+    formed = [each for message in formed for each in with_content_beside_calls(message, beside_calls)]
     adapted = with_results_told(formed, sort="tool_call_id" not in keys)
     return adapted if capabilities.supports_system_role else _merge_system(adapted)
 

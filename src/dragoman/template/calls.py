@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from dragoman.template.anchors import Anchors
 from dragoman.template.arguments import Arguments, NotLearned, learn_arguments, widened
 from dragoman.template.atoms import common_prefix, common_suffix, first_marker, tags
 from dragoman.template.escapes import learn_escapes
 from dragoman.template.json_object import merged
-from dragoman.template.probe import Prober, Rung, Said
+from dragoman.template.probe import Content, Prober, Rung, Said
 from dragoman.template.profile import ContentProfile, Escapes, JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
 from dragoman.template.sentinels import FIRST, SECOND, ProbeCall, Sentinels
 from dragoman.template.written import CallText, flaws, read_calls
@@ -170,6 +171,7 @@ class CallLearner:
             id_length=self._id_length(ids),
             needs_object_arguments=self._needs_objects(one),
             escapes=escapes,
+            beside_calls=self._beside(),
             per_message=bool(self._anchors.header.strip()) and self._anchors.header.strip() in outer.separator,
         )
         return Learned(tools, kept, layout, call_end, two is not None, self._same_with_other_words(one, arguments))
@@ -268,6 +270,14 @@ class CallLearner:
         own = one.before if before.endswith(one.before) else one.before.lstrip()
         shared = own if before.endswith(own) else common_suffix([before, one.before])
         return True, before[: len(before) - len(shared)]
+
+    def _beside(self) -> tuple[str, ...]:
+        """The forms of content with which the calls of a message are written; beside others they are left out."""
+        return tuple(
+            form
+            for form in get_args(Content)
+            if self.body(FIRST.calls[:1], rung=replace(self._rung, content=form)) is not None
+        )
 
     def _id_length(self, ids: bool) -> int | None:
         call = replace(FIRST.calls[0], id=_LONG_ID)

@@ -196,6 +196,10 @@ class Escapes:
         return bool(self.name or self.key or self.value)
 
 
+# Forms of the content of a message that makes calls.
+BESIDE_CALLS = ("text", "empty", "null", "absent")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
     """How calls are written. Text as written is section_open + call (separator call)* + section_close.
@@ -223,6 +227,7 @@ class ToolProfile:
     syntax: ObjectSyntax | None = None  # TAG_WITH_TAGGED: how values are spelled where that is not JSON
     nested: NestedTags | None = None  # TAG_WITH_TAGGED: the key is the tag, values may hold tags again
     escapes: Escapes = Escapes()
+    beside_calls: tuple[str, ...] = BESIDE_CALLS  # the forms of content with which the history writes the calls
 
     @property
     def ids_after_arguments(self) -> bool:
