@@ -74,3 +74,37 @@ def test_what_is_no_literal_is_a_string_and_a_problem(written: str, meant: dict[
     assert json.loads(message.tool_calls[0].arguments) == meant
     assert message.content == ""
     assert [problem.code for problem in message.problems] == ["invalid_value"]
+
+
+HEAD = "\n<kul>\n<fun=put>\n<par=list>\n"
+TAIL = "\n</par>\n</fun>\n</kul>"
+
+
+@pytest.mark.parametrize(
+    ("written", "streamed"),
+    [
+        ('["one", "two", "thr', '{"list": ["one", "two", "thr'),
+        ("['one', True, None, 'thr", '{"list": ["one", true, null, "thr'),
+        ("['it\\'s \"x\"', (1, 'thr", '{"list": ["it\'s \\"x\\"", [1, "thr'),
+    ],
+)
+def test_an_array_of_a_history_in_python_streams(written: str, streamed: str) -> None:
+    _, pieces = read(learned_templates.TAGGED, HEAD + written)
+    assert "".join(pieces) == streamed
+    for reason in ("stop", "length"):
+        message, _ = read(learned_templates.TAGGED, HEAD + written, reason)
+        assert message.tool_calls[0].arguments == streamed
+
+
+def test_an_array_of_a_history_in_python_ends_as_json() -> None:
+    written = "[{'a': (True, 'x'), 'b': 1_0,}, \"it's\", '</par>']"
+    message, _ = read(learned_templates.TAGGED, HEAD + written + TAIL)
+    assert json.loads(message.tool_calls[0].arguments) == {"list": [{"a": [True, "x"], "b": 10}, "it's", "</par>"]}
+    assert message.problems == ()
+
+
+@pytest.mark.parametrize("written", ["Paris, London", "2024-01-01, 2024-01-02", "- a\n- b", ".", ""])
+def test_text_in_place_of_an_array_is_a_string_and_a_problem(written: str) -> None:
+    message, _ = read(learned_templates.TAGGED, HEAD + written + TAIL)
+    assert json.loads(message.tool_calls[0].arguments) == {"list": written}
+    assert [problem.code for problem in message.problems] == ["invalid_value"]

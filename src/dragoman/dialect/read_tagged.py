@@ -180,7 +180,7 @@ class TaggedReader:
         if kind == "string":
             return "value.json" if self.styles.get("string") is ValueStyle.JSON else "value.string"
         written = {self.styles.get(name, ValueStyle.JSON) for name in ("object", "array")}
-        return "value.json" if kind == "json" and not written - {ValueStyle.JSON, ValueStyle.RAW} else "value.typed"
+        return "value.json" if kind == "json" and ValueStyle.UNKNOWN not in written else "value.typed"
 
     def _kinds(self, name: str | None) -> dict[str, list[str]]:
         """Region -> the declared parameters that are read in it; the others are read as ``value.typed``."""
