@@ -17,6 +17,7 @@ from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
+from dragoman.template.atoms import tags
 from dragoman.template.capabilities import Capabilities
 from dragoman.template.history import second_forms, with_role
 from dragoman.template.profile import BESIDE_CALLS, ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
@@ -236,7 +237,9 @@ class Prompter:
     def after_header(self, generation_prompt: str) -> str:
         """The part of a generation prompt that belongs to the turn itself: an opened reasoning block, or nothing."""
         header = self._profile.assistant_header
-        for known in (header, header.strip()):
+        # From its first tag on: what stands in front of that may differ with a switch (" /think_off <bot>").
+        tagged = header[header.index(found[0]) :] if (found := tags(header)) else ""
+        for known in (header, header.strip(), tagged):
             at = generation_prompt.rfind(known) if known else -1
             if at >= 0:
                 return generation_prompt[at + len(known) :]

@@ -176,6 +176,7 @@ class NestedTags:
         return self.item[len(self.open) : len(self.item) - len(self.close)]
 
 
+Word: TypeAlias = str | int | None  # what a template's variable is set to
 Pairs: TypeAlias = tuple[tuple[str, str], ...]  # (character, as it is written)
 
 
@@ -255,9 +256,8 @@ class Profile:
     role_starts: Mapping[str, str] = field(default_factory=dict)  # role -> text that starts a turn of that role
     trailer: str = ""  # what is appended to every conversation, whoever spoke last
     thinking_switches: tuple[str, ...] = ()  # template variables that switch reasoning
-    thinking_words: Mapping[str, tuple[str, str]] = field(
-        default_factory=dict
-    )  # switch -> words for on, off; else bool
+    # switch -> its words for on and off, where these are not True and False; None: it is left alone
+    thinking_words: Mapping[str, tuple[Word, Word]] = field(default_factory=dict)
     losses: frozenset[str] = frozenset()  # what the template drops: trim, reasoning, null, repr, ...
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the winning rung of the probe ladder
     literals: tuple[str, ...] = ()  # literals of the template that look like markers
