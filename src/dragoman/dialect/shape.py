@@ -57,6 +57,14 @@ def call_shape(tools: ToolProfile) -> CallShape:
     )
 
 
+def literal_values(tools: ToolProfile) -> bool:
+    """True: nothing closes a tagged value, so it is a JSON or Python literal that ends by itself."""
+    if tools.format is not ToolFormat.TAG_WITH_TAGGED or tools.syntax is not None or tools.nested is not None:
+        return False
+    at = tools.argument.index(Slot.VALUE) if Slot.VALUE in tools.argument else len(tools.argument)
+    return not any(isinstance(piece, Marker) and piece.text for piece in tools.argument[at + 1 :])
+
+
 def distinctive(text: str) -> bool:
     """True: ``text`` is more than brackets, so an answer will not hold it by chance."""
     return bool(text.strip("[](){} \n"))
