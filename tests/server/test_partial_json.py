@@ -52,7 +52,9 @@ def test_nothing_goes_through_that_could_not_become_one(text: str, at: int, mark
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()  # no half of a surrogate pair
+        return isinstance(value, dict)
     except ValueError:
         return False
 
