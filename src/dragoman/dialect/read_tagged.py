@@ -24,9 +24,10 @@ from dragoman.dialect.markers import (
     opener,
     other_than,
     run_of,
+    words,
 )
 from dragoman.dialect.read_containers import container, container_rules
-from dragoman.dialect.read_nested import NestedReader
+from dragoman.dialect.read_nested import UNCLOSED, NestedReader
 from dragoman.dialect.read_objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
 from dragoman.dialect.shape import call_shape, delimiter_after
@@ -134,6 +135,8 @@ class TaggedReader:
         """The words that end a call."""
         closing = self.closing
         plain = closer(closing, self.controls)
+        if self.profile.nested is not None and (section := self.profile.section_close.text):
+            return alt(plain, seq(UNCLOSED, closer(words(section), self.controls)))
         layout = self._layout()
         if not layout or not closing or not self._value_closer():
             return plain
