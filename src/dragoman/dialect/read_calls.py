@@ -69,7 +69,9 @@ class CallReader:
         prefix: str = "",
         header_tags: tuple[str, ...] = (),
         namespace: str = "",
+        joint: str = "",
     ) -> None:
+        self.joint = joint
         self.namespace = namespace
         self.tools = tools
         self.header_tags = header_tags
@@ -102,7 +104,8 @@ class CallReader:
             ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
         if self.shape.bare:
             bracket = opt(seq(lit("["), GAP)) if self.tools.array and not self.shape.section else EMPTY
-            ways.append(seq(opt(alt(*around)), bracket, self._ref("call")))
+            joint = opt(seq(GAP, marker(self.joint, self.controls), GAP)) if self.joint else EMPTY
+            ways.append(seq(joint, opt(alt(*around)), bracket, self._ref("call")))
         return alt(*ways, *self._empty_blocks())
 
     def _named_before(self) -> bool:
