@@ -1,4 +1,4 @@
-"""Formats in which one text stands in front of every block, answer or call: ``###everyone\\nHi###get_weather\\n{...}``."""
+"""Formats with one text in front of every block, answer or call: ``###everyone\\nHi###get_weather\\n{...}``."""
 
 from __future__ import annotations
 
