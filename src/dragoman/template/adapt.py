@@ -10,6 +10,7 @@ ask whether a key is there. Nothing of the caller's is changed; all results are 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,10 @@ _MEDIA = (
     ("image", "image_url", "input_image"),
     ("audio", "input_audio", "audio_url"),
     ("video", "input_video", "video_url"),
+)
+# An escape of JSON text; the group is half a surrogate pair.
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
 # Part type -> the key of its text.
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
@@ -115,13 +120,19 @@ def _call(value: Any, path: str) -> dict[str, Any]:
         _fail(f"{path}.function.name", "is empty")
     arguments = function.get("arguments")
     if isinstance(arguments, str):
-        _text(arguments, f"{path}.function.arguments")
+        arguments = _with_whole_characters(_text(arguments, f"{path}.function.arguments"))
     elif arguments is None:
         arguments = {}
     elif not isinstance(arguments, Mapping):
         _fail(f"{path}.function.arguments", f"must be JSON text or an object, not {_kind(arguments)}")
     call["function"] = {**function, "arguments": arguments}
     return call
+
+
+def _with_whole_characters(text: str) -> str:
+    """JSON text in which half a surrogate pair, which a model may have written, is the replacement character: no
+    prompt could hold the string, and what a model wrote must not end its conversation."""
+    return _ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text) if "\\" in text else text
 
 
 def _tools(value: Any, limits: Limits) -> list[dict[str, Any]]:
