@@ -13,7 +13,17 @@ from dragoman.template.atoms import common_prefix, common_suffix, first_marker, 
 from dragoman.template.escapes import learn_escapes
 from dragoman.template.json_object import merged
 from dragoman.template.probe import Content, Prober, Rung, Said
-from dragoman.template.profile import ContentProfile, Escapes, JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
+from dragoman.template.profile import (
+    ContentMode,
+    ContentProfile,
+    Escapes,
+    JsonShape,
+    Marker,
+    Piece,
+    Slot,
+    ToolFormat,
+    ToolProfile,
+)
 from dragoman.template.sentinels import FIRST, SECOND, ProbeCall, Sentinels
 from dragoman.template.written import CallText, flaws, read_calls
 
@@ -62,6 +72,7 @@ class Learned:
     call_end: str
     two_calls: bool  # two calls were rendered and compared
     second_set: bool  # other words gave the same markers
+    content: ContentProfile  # the answer's, with the markers that stand around it beside calls
 
 
 class CallLearner:
@@ -130,6 +141,7 @@ class CallLearner:
 
     def learn(self) -> Learned:
         """All facts about calls; :class:`NotLearned` says why they cannot be told in our terms."""
+        self._wrapper = self._wrapper_beside_calls() or self._wrapper
         one = self.body(FIRST.calls[:1])
         if one is None:
             raise NotLearned("a call cannot be found again in the turn that it is written in")
@@ -174,7 +186,27 @@ class CallLearner:
             beside_calls=self._beside(),
             per_message=bool(self._anchors.header.strip()) and self._anchors.header.strip() in outer.separator,
         )
-        return Learned(tools, kept, layout, call_end, two is not None, self._same_with_other_words(one, arguments))
+        same = self._same_with_other_words(one, arguments)
+        return Learned(tools, kept, layout, call_end, two is not None, same, self._wrapper)
+
+    def _wrapper_beside_calls(self) -> ContentProfile | None:
+        """Markers around the text beside calls that other answers do not have, written without a text too."""
+        if self._wrapper.mode is not ContentMode.PLAIN:
+            return None
+        bare = self.body(FIRST.calls[:1])
+        said = self.body(FIRST.calls[:1], content=FIRST.content)
+        if bare is None or said is None or FIRST.content not in said.before:
+            return None
+        opened, _, rest = said.before.rpartition(FIRST.content)
+        found = tags(rest)
+        if not tags(opened) or not found or not rest.startswith(found[0]) or bare.before != opened + rest:
+            return None
+        return replace(
+            self._wrapper,
+            mode=ContentMode.WRAPPED_WITH_CALLS,
+            open=Marker.of(opened),
+            close=Marker.of(found[0]),
+        )
 
     def _outer(self, one: Body, two: Body | None, arguments: Arguments | None) -> Outer:
         cut = len(arguments.close) if arguments else 0

@@ -72,6 +72,7 @@ class ContentMode(Enum):
     PLAIN = "plain"
     WRAPPED = "wrapped"  # always between open and close
     WRAPPED_WITH_REASONING = "wrapped_with_reasoning"  # wrapped only when there is reasoning
+    WRAPPED_WITH_CALLS = "wrapped_with_calls"  # wrapped only beside calls
 
 
 class ToolFormat(Enum):
