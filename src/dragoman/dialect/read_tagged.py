@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dragoman.chat_schema import parameter_schema, resolve, value_kind
+from dragoman.chat_schema import declared_types, parameter_schema, resolve, value_kind
 from dragoman.dialect.literals import COMMA, KEY_ENDS, literal_rules
 from dragoman.dialect.markers import (
     GAP,
@@ -30,7 +30,7 @@ from dragoman.dialect.read_containers import container, container_rules
 from dragoman.dialect.read_nested import UNCLOSED, NestedReader
 from dragoman.dialect.read_objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import call_shape, delimiter_after
+from dragoman.dialect.shape import call_shape, delimiter_after, string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.grammar.nodes import (
     EMPTY,
@@ -72,6 +72,7 @@ class TaggedReader:
         self.made: dict[str, Node] = {}
         self.recovery: dict[str, Recovery] = {}
         self.styles = dict(profile.value_styles)
+        self.string_word = string_word(profile)
         pieces = profile.argument
         self.opening = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
         self.pieces = pieces[1:] if self.opening else pieces
@@ -186,15 +187,20 @@ class TaggedReader:
         return "value.json" if kind == "json" and ValueStyle.UNKNOWN not in written else "value.typed"
 
     def _kinds(self, name: str | None) -> dict[str, list[str]]:
-        """Region -> the declared parameters that are read in it; the others are read as ``value.typed``."""
+        """Region -> the declared parameters that are read in it; the others are read as ``value.typed``.
+
+        Where a word tells strings, ``value.typed`` has those that are none whatever the word says.
+        """
         tool = None if name is None else self.tools.get(name)
         root = None if tool is None else tool.parameters
         kinds: dict[str, list[str]] = {}
         declared = resolve(root, root)
         properties = declared.get("properties") if isinstance(declared, dict) else None
         for key in properties if isinstance(properties, dict) else ():
-            region = self.value_tag(value_kind(parameter_schema(root, key, root), root))
-            if region != "value.typed" and key:
+            wanted = parameter_schema(root, key, root)
+            region, types = self.value_tag(value_kind(wanted, root)), declared_types(wanted, root)
+            never_string = bool(self.string_word and types) and "string" not in types
+            if key and (region != "value.typed" or never_string):
                 kinds.setdefault(region, []).extend(spellings(key, self.profile.escapes.key))
         return kinds
 
@@ -210,8 +216,17 @@ class TaggedReader:
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
         other = other_than(known, excluded, self._behind_key(), self.controls) if known else run_of(excluded)
-        ways.append(self._written(other, "value.typed", number))
+        if self.string_word:
+            ways.append(self._written(other, "value.string", number, word=lit(self.string_word)))
+        ways.append(self._written(other, "value.typed", number, word=self._other_word()))
         return alt(*ways)
+
+    def _other_word(self) -> Node | None:
+        """A type word that says anything but that the value is a string; None: such words tell nothing."""
+        if not self.string_word:
+            return None
+        following = delimiter_after(self.pieces, self.pieces.index(Slot.TYPE)).text
+        return other_than([self.string_word], SPACES + following[:1], (following,), self.controls)
 
     def _key_ends(self) -> str:
         at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else None
@@ -226,13 +241,13 @@ class TaggedReader:
         at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else len(self.pieces)
         return tuple(piece.text for piece in self.pieces[at + 1 : at + 2] if isinstance(piece, Marker))
 
-    def _written(self, key: Node, region: str, number: str) -> Node:
-        """One argument behind its opener, with this way to read the key, its value in this region."""
+    def _written(self, key: Node, region: str, number: str, *, word: Node | None = None) -> Node:
+        """One argument behind its opener, with this way to read the key and the type word, its value in this region."""
         out: list[Node] = []
         for at, piece in enumerate(self.pieces):
             if piece is Slot.VALUE:
                 return seq(*out, self._value(at, region, number), *self._behind_value(at))
-            out.append(self._piece(at, key))
+            out.append(word if piece is Slot.TYPE and word is not None else self._piece(at, key))
         return seq(*out) if out else NOTHING
 
     def _piece(self, at: int, key: Node | None = None) -> Node:

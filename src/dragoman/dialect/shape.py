@@ -84,6 +84,13 @@ def literal_values(tools: ToolProfile) -> bool:
     return not any(isinstance(piece, Marker) and piece.text for piece in tools.argument[at + 1 :])
 
 
+def string_word(tools: ToolProfile) -> str:
+    """The word beside a key that says that the value is a string, and says it of no other type; else empty."""
+    words_of = dict(tools.type_words)
+    word = words_of.pop("string", "")
+    return word if Slot.TYPE in tools.argument and word not in words_of.values() else ""
+
+
 def distinctive(text: str) -> bool:
     """True: ``text`` is more than brackets, so an answer will not hold it by chance."""
     return bool(text.strip("[](){} \n"))
