@@ -108,3 +108,31 @@ def test_text_in_place_of_an_array_is_a_string_and_a_problem(written: str) -> No
     message, _ = read(learned_templates.TAGGED, HEAD + written + TAIL)
     assert json.loads(message.tool_calls[0].arguments) == {"list": written}
     assert [problem.code for problem in message.problems] == ["invalid_value"]
+
+
+# Nothing opens an argument here but its key; values stand in marks.
+_KEYS_ONLY = learned_templates.wrap(
+    learned_templates.CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<|kul>do:' + c.function.name + '{' }}
+{%- for k, v in c.function.arguments.items() -%}
+{{ k + ':<|mrk|>' + (v | string) + '<|mrk|>' }}{{ ',' if not loop.last }}{% endfor -%}
+{{ '}<kul|>' }}{% endfor %}"""
+)
+
+
+@pytest.mark.parametrize("first", ["text:<|mrk|>a<|mrk|>", "count:<|mrk|>1<|mrk|>"])
+@pytest.mark.parametrize("reason", ["stop", "length"])
+@pytest.mark.parametrize(
+    ("second", "streamed"),
+    [("list:<|mrk|>['one', None, 'tw", ', "list": ["one", null, "tw'), ("text2:<|mrk|>one tw", None)],
+)
+def test_arguments_that_only_their_key_opens_stream(first: str, reason: str, second: str, streamed: str | None) -> None:
+    text = "<|kul>do:put{" + first + "," + second
+    message, pieces = read(_KEYS_ONLY, text, reason)
+    begun = '{"text": "a"' if first.startswith("text") else '{"count": 1'
+    if streamed is not None:
+        assert "".join(pieces) == message.tool_calls[0].arguments == begun + streamed
+    whole, _ = read(_KEYS_ONLY, text + ("']" if streamed else "") + "<|mrk|>}<kul|>")
+    meant = {"list": ["one", None, "tw"]} if streamed else {"text2": "one tw"}
+    assert json.loads(whole.tool_calls[0].arguments) == {**json.loads(begun + "}"), **meant}
+    assert whole.problems == ()

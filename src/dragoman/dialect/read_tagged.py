@@ -212,7 +212,7 @@ class TaggedReader:
         if self.literal:
             return self._written(run_of(self._key_ends()), "value.json", number)
         for region, keys in kinds.items():
-            ways.append(self._written(alt(*(lit(key) for key in keys)), region, number))
+            ways.append(self._written(alt(*(lit(key) for key in keys)), region, number, declared=True))
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
         other = other_than(known, excluded, self._behind_key(), self.controls) if known else run_of(excluded)
@@ -234,20 +234,27 @@ class TaggedReader:
         text = following.text if isinstance(following, Marker) else ""
         if self.literal:
             return KEY_ENDS + text[:1]
-        return "\n\r" + (text[0] if text else SPACES)
+        # Where nothing opens an argument its key would begin with the separator in front of it.
+        lead = "" if self.opening.text else self._separator()[:1]
+        return "\n\r" + lead + (text[0] if text else SPACES)
 
     def _behind_key(self) -> tuple[str, ...]:
         """The text that follows a key."""
         at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else len(self.pieces)
         return tuple(piece.text for piece in self.pieces[at + 1 : at + 2] if isinstance(piece, Marker))
 
-    def _written(self, key: Node, region: str, number: str, *, word: Node | None = None) -> Node:
+    def _written(
+        self, key: Node, region: str, number: str, *, declared: bool = False, word: Node | None = None
+    ) -> Node:
         """One argument behind its opener, with this way to read the key and the type word, its value in this region."""
+        settles = declared and not self.opening.text
         out: list[Node] = []
         for at, piece in enumerate(self.pieces):
             if piece is Slot.VALUE:
                 return seq(*out, self._value(at, region, number), *self._behind_value(at))
             out.append(word if piece is Slot.TYPE and word is not None else self._piece(at, key))
+            if settles and isinstance(piece, Marker) and piece.text and Slot.KEY in self.pieces[:at]:
+                out.append(Commit("body"))  # a declared key in its marker is as good as an opener
         return seq(*out) if out else NOTHING
 
     def _piece(self, at: int, key: Node | None = None) -> Node:
