@@ -207,7 +207,7 @@ class TaggedReader:
     def _argument(self, kinds: dict[str, list[str]], number: str) -> Node:
         ways: list[Node] = []
         if self.profile.syntax is not None:
-            colon = marker(self.profile.syntax.colon, self.controls)
+            colon = marker(self.profile.syntax.colon.strip(), self.controls)
             return seq(syntax_key(self.profile.syntax, self.controls), GAP, colon, GAP, Ref("syntax.value"))
         if self.literal:
             return self._written(run_of(self._key_ends()), "value.json", number)

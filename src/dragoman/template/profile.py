@@ -147,7 +147,8 @@ class JsonShape:
 class ObjectSyntax:
     """Values in an object notation that is not JSON: strings between quotes of its own, keys bare or in these quotes.
 
-    Numbers, words, brackets and braces are as in JSON: ``{town:<|"|>Brest<|"|>,days:[1,2]}``.
+    Numbers, words, brackets and braces are as in JSON: ``{town:<|"|>Brest<|"|>,days:[1,2]}``. colon, comma: with the
+    white space around them.
     """
 
     quote_open: str
