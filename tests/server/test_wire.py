@@ -300,3 +300,26 @@ def test_a_malformed_tool_choice_is_refused_by_name(choice: Any) -> None:
         response = Service(["Hi."]).post({**body, "tool_choice": choice}, path)
         assert response.status_code == 400, choice
         assert response.json()["error"]["param"].startswith("tool_choice")
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_parameters_that_allow_anything_are_any_object(choice: str, strict: bool) -> None:
+    tool = {"name": "f", "parameters": True, "strict": strict}
+    service = Service(["Hi."] * 2)
+    answer = service.chat(tools=[{"type": "function", "function": tool}], tool_choice=choice)
+    assert answer.status_code == 200, answer.text
+    flat = [{"type": "function", **tool}]
+    assert service.post({"input": "Hi", "tools": flat, "tool_choice": choice}, "/v1/responses").status_code == 200
+
+
+def test_a_message_is_continued_as_clients_of_other_servers_ask_for_it() -> None:
+    messages = [*MESSAGES, {"role": "assistant", "content": "The weather in Rome is"}]
+    service = Service([" fine."] * 2)
+    for fields in ({}, {"add_generation_prompt": False}):
+        answer = service.chat(messages=messages, continue_final_message=True, **fields)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["choices"][0]["message"]["content"] == " fine."
+    first, second = service.engine.record.requests
+    assert first.prompt_text == second.prompt_text
+    assert first.prompt_text.endswith("The weather in Rome is")

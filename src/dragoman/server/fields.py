@@ -194,6 +194,9 @@ def turn_arguments(body: Mapping[str, Any]) -> dict[str, Any]:
     schema = body.get("json_schema")  # llama-server's own name for the commonest response_format
     if schema is not None and "response_format" not in arguments:
         arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
+    if arguments.get("continue_final_message"):
+        # Other servers want it to be false here, as nothing is opened behind the message.
+        arguments.pop("add_generation_prompt", None)
     if arguments.get("reasoning_format") == "deepseek-legacy":  # today the same, also to llama-server
         arguments["reasoning_format"] = "deepseek"
     thinking = arguments.get("chat_template_kwargs", {}).get("enable_thinking")

@@ -169,6 +169,8 @@ def _tool(value: Any, path: str) -> dict[str, Any]:
         _fail(f"{path}.function.strict", f"must be a boolean, not {_kind(function['strict'])}")
     if "parameters" in function and not isinstance(function["parameters"], (Mapping, bool)):
         _fail(f"{path}.function.parameters", f"must be a JSON Schema, not {_kind(function['parameters'])}")
+    if function.get("parameters") is True:  # the schema of anything, so any object
+        function["parameters"] = {"type": "object"}
     return {**tool, "function": function}
 
 
