@@ -323,3 +323,27 @@ def test_a_message_is_continued_as_clients_of_other_servers_ask_for_it() -> None
     first, second = service.engine.record.requests
     assert first.prompt_text == second.prompt_text
     assert first.prompt_text.endswith("The weather in Rome is")
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "words"),
+    [
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "banana"}}}},
+            None,
+            "",
+        ),
+        ({"json_schema": False}, None, ""),
+        ({"tools": [*TOOLS, {"function": {"name": "far", "parameters": {"$ref": "http://x/y"}}}]}, 2, "'far'"),
+        ({"tools": [*TOOLS, {"function": {"name": "odd", "parameters": {"type": "array"}}}]}, 2, "'odd'"),
+    ],
+)
+def test_a_schema_that_cannot_be_enforced_is_refused_by_its_place(
+    fields: dict[str, Any], param: int | None, words: str
+) -> None:
+    response = Service(["Hi."]).chat(**fields, **({} if param is None else {"tool_choice": "required"}))
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["param"] == ("response_format" if param is None else f"tools[{param}].function.parameters")
+    assert words in error["message"]
+    assert error["message"].count("of the schema") <= 1
