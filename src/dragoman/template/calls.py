@@ -60,6 +60,7 @@ class Outer:
     close: str
     separator: str
     section_close: str
+    open_again: str = ""  # the opener of a second call where a number in it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,10 @@ class CallLearner:
         if two is None:
             return Outer("", one.before, one.after[cut:], "", "")
         between, after = two.between[cut:], two.after[cut:]
+        counted = _numbers_apart(two.before, between)
+        if counted is not None:
+            # The second opener with the first one's number: what is left differs in nothing.
+            between = between[: counted.second.start()] + counted.first[0] + between[counted.second.end() :]
         opened = common_suffix([two.before, between])
         closed = common_prefix([after, between])
         over = len(opened) + len(closed) - len(between)
@@ -221,7 +226,12 @@ class CallLearner:
             layout = max(shared.rfind(space) for space in " \n") + 1 or over
             opened, closed = opened[layout:], closed[: len(closed) - over + layout]
         separator = between[len(closed) : len(between) - len(opened)]
-        return Outer(two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :])
+        again = ""
+        if counted is not None:
+            at = counted.first.start() - (len(two.before) - len(opened))
+            again = opened[:at] + counted.second[0] + opened[at + len(counted.first[0]) :]
+        section_open = two.before[: len(two.before) - len(opened)]
+        return Outer(section_open, opened, closed, separator, after[len(closed) :], again)
 
     def _end_apart(self, outer: Outer, parallel: bool) -> tuple[Outer, str]:
         """Where text and calls end in different markers, the last marker after a call is the end of its turn.
@@ -262,7 +272,7 @@ class CallLearner:
         call = one.calls[0]
         inner = [call.between(one.text), two.calls[1].between(two.text) if two else call.between(one.text)]
         count = call.slots.index(Slot.KEY) if Slot.KEY in call.slots else len(call.marks)
-        pieces: list[Piece] = [Marker.of(outer.open)] if outer.open else []
+        pieces: list[Piece] = _counted(outer.open, outer.open_again or outer.open)
         for number, mark in enumerate(call.marks[:count]):
             pieces.append(mark.slot)
             if number + 1 < count:
@@ -339,6 +349,26 @@ def _format(call: CallText) -> ToolFormat:
     if Slot.OBJECT in call.slots:
         return ToolFormat.JSON_NATIVE
     return ToolFormat.TAG_WITH_TAGGED if Slot.KEY in call.slots else ToolFormat.TAG_WITH_JSON
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A number in the opener of a first call, and the next one in that of a second."""
+
+    first: re.Match[str]
+    second: re.Match[str]
+
+
+def _numbers_apart(before: str, between: str) -> _Numbers | None:
+    """The numbers in which the openers at the end of both texts differ (``<call 1>``, ``<call 2>``); None: in none."""
+    firsts, seconds = list(_NUMBER.finditer(before)), list(_NUMBER.finditer(between))
+    if not firsts or not seconds:
+        return None
+    first, second = firsts[-1], seconds[-1]
+    tail = before[first.end() :]
+    heads = common_suffix([before[: first.start()], between[: second.start()]])
+    same = bool(tail.strip()) and between[second.end() :] == tail and "<" in heads
+    return _Numbers(first, second) if same and int(second[0]) == int(first[0]) + 1 else None
 
 
 def _is_array(outer: Outer) -> bool:
