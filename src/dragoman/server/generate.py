@@ -31,7 +31,7 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
 
     Tokens are counted by the engine; where it does not tell (the answer was ended by a stop text of the client), by
     the ids that came, a piece without ids as one. Where the budget of reasoning is spent, the engine is stopped and
-    goes on behind a prompt that holds the reasoning and its end.
+    goes on behind a prompt that holds the reasoning and its end; what it thinks there is beyond the budget too.
     """
     stop, calls, repeats, tally = StopTexts(job.stop), BegunCalls(), Repeats(), _Tally(job)
     problems: tuple[Problem, ...] = ()
@@ -53,6 +53,9 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
                     if spent:
                         break
         if budget is None or not spent:
+            break
+        if budget.go_on is None:
+            reason = "length"
             break
         # What a marker might have been is dropped with the marker: the prompt writes the end of the reasoning now.
         problems += turn.message.problems
