@@ -38,12 +38,17 @@ def _tagged(calls: Sequence[tuple[str, Arguments]]) -> str:
     )
 
 
+def _is_text(value: str) -> str:
+    """The word beside a value: is it a string?"""
+    return "false" if value.startswith(("{", "[")) else "true"
+
+
 def _invoke(calls: Sequence[tuple[str, Arguments]]) -> str:
     return (
         "<x:calls>\n"
         + "\n".join(
             f'<invoke name="{name}">\n'
-            + "".join(f'<parameter name="{k}" string="true">{v}</parameter>\n' for k, v in given)
+            + "".join(f'<parameter name="{k}" string="{_is_text(v)}">{v}</parameter>\n' for k, v in given)
             + "</invoke>"
             for name, given in calls
         )
