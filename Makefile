@@ -18,8 +18,9 @@ demo: $(VENV)/.demo
 serve: $(VENV)/.demo
 	@$(PY) -m dragoman serve
 
+# A process for each core, at most four: a test that asks the embedded model holds 250 MB.
 test: $(VENV)/.dev
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 # The masks once more, with the hot files as plain Python.
 test-pure: $(VENV)/.dev

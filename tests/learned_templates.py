@@ -78,6 +78,12 @@ TYPED_TAGS = wrap(
 {{ '<a k="' + k + '" t="' + kind(v) + '">' + (v if v is string else v | tojson) + '</a>' }}{% endfor -%}
 {{ '</kul>' }}{% endfor %}"""
 )
+RECIPIENTS = wrap(
+    """{% if m.content %}{{ 'everyone\\n' + m.content }}{% endif %}{% for c in m.tool_calls or [] -%}
+{{ '###' if m.content or not loop.first }}{{ c.function.name + '\\n' + (c.function.arguments | tojson) }}{% endfor %}""",
+    head=HEAD.removesuffix("assistant\\n' }}") + "assistant\\n###' }}",
+    tail=TAIL.replace("<|zon|>assistant\\n", "<|zon|>assistant\\n###"),
+)
 ENTITIES = wrap(
     CONTENT
     + """{% for c in m.tool_calls or [] %}{{ '<kul n="' }}{{ c.function.name | e }}{{ '">' }}

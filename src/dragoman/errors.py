@@ -82,14 +82,29 @@ class VocabularyError(DragomanError):
 
 
 class EngineError(DragomanError):
-    """The engine failed, refused the request or went away. ``status`` is its own HTTP status, if it has one."""
+    """The engine failed, refused the request or went away.
+
+    status: its own HTTP status, if it has one.  param: the field of the request at fault, in its words.  retry_after:
+    its header of this name: seconds or a date.  address: the engine's, where the message names it.
+    """
 
     fault = "engine"
     status_hint = 502
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        param: str | None = None,
+        retry_after: str | None = None,
+        address: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
+        self.param = param
+        self.retry_after = retry_after
+        self.address = address
 
 
 class LimitError(DragomanError):

@@ -17,9 +17,10 @@ from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
+from dragoman.template.atoms import tags
 from dragoman.template.capabilities import Capabilities
 from dragoman.template.history import second_forms, with_role
-from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
+from dragoman.template.profile import BESIDE_CALLS, ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
 from dragoman.vocab import Vocabulary
 
@@ -147,31 +148,45 @@ class Prompter:
             tools = []
         elif calls_left_out(self._profile) and self._profile.tools is not None:
             messages = [dict(m) for m in with_calls_in_content(messages, self._profile.tools)]
-        adapted = adapt(
-            messages,
-            self._capabilities,
-            keys=self._template.keys,
-            reasoning_key=self._profile.reasoning.message_key,
-            media_placeholder=rendering.media_placeholder,
-        )
-        with_prompt, without = self._accepted(adapted, tools, rendering)
+        with_prompt, without = self._accepted(self._adapted(messages, rendering), tools, rendering)
         if not rendering.add_generation_prompt:
             return Prompt(without, (), "", self._vocab, self._literals)
         generation_prompt = self._generation_prompt(_text(with_prompt), _text(without))
         written: tuple[Part, ...] = ((self.after_header(generation_prompt), False),)
         if rendering.continued is not None:
             opened = written[0][0]
-            kept, more = self._continuation(last, rendering.continued, opened, request)
+            shown = None
+            if rendering.continued == "content":
+                told = {key: value for key, value in last.items() if key != "tool_calls"} | {"content": _NEEDLE}
+                with suppress(TemplateError):
+                    _, history = self._accepted(self._adapted([*messages, told], rendering), tools, rendering)
+                    shown = self._before_answer(history, _text(with_prompt), opened, last)
+            if shown is not None:
+                kept, more = "", [*shown, (_content_text(last.get("content")), True)]
+            else:
+                kept, more = self._continuation(last, rendering.continued, opened, request)
             with_prompt = (*_cut(with_prompt, len(opened) - len(kept)), *more)
             generation_prompt = generation_prompt[: len(generation_prompt) - len(opened)] + kept + _text(more)
             # Where reasoning is not told apart, only the field that goes on is the message's.
             written = ((kept, False), *(more if request.read_reasoning else more[-1:]))
+            if not _text(written[:-1]).strip():
+                written = written[-1:]  # layout in front of an answer is no part of it
         return Prompt(
             tuple(part for part in with_prompt if part[0]),
             tuple(part for part in written if part[0]),
             generation_prompt,
             self._vocab,
             self._literals,
+        )
+
+    def _adapted(self, messages: Sequence[dict[str, Any]], rendering: Rendering) -> list[dict[str, Any]]:
+        return adapt(
+            messages,
+            self._capabilities,
+            keys=self._template.keys,
+            reasoning_key=self._profile.reasoning.message_key,
+            media_placeholder=rendering.media_placeholder,
+            beside_calls=self._profile.tools.beside_calls if self._profile.tools is not None else BESIDE_CALLS,
         )
 
     def _accepted(
@@ -235,7 +250,9 @@ class Prompter:
     def after_header(self, generation_prompt: str) -> str:
         """The part of a generation prompt that belongs to the turn itself: an opened reasoning block, or nothing."""
         header = self._profile.assistant_header
-        for known in (header, header.strip()):
+        # From its first tag on: what stands in front of that may differ with a switch (" /think_off <bot>").
+        tagged = header[header.index(found[0]) :] if (found := tags(header)) else ""
+        for known in (header, header.strip(), tagged):
             at = generation_prompt.rfind(known) if known else -1
             if at >= 0:
                 return generation_prompt[at + len(known) :]
@@ -246,6 +263,26 @@ class Prompter:
         reasoning, content = self._profile.reasoning, self._profile.content
         markers = (reasoning.open.text, reasoning.close.text, content.open.text)
         return any(marker in text for marker in markers if marker) or opened_block(text) is not None
+
+    def _before_answer(
+        self, history: Sequence[Part], prompt: str, opened: str, last: Mapping[str, Any]
+    ) -> list[Part] | None:
+        """What the history writes between the header and the answer of the last message; None: not to be gone by.
+
+        Not so (docs/decisions/0016) where it begins otherwise than the prompt does, loses the reasoning that goes with
+        the answer, leaves a block open, or says nothing of one that the prompt opened or closed.
+        """
+        text, base = _text(history), prompt[: len(prompt) - len(opened)]
+        at = text.rfind(_NEEDLE)
+        if not text.startswith(base) or at < len(base):
+            return None
+        reasoning, before = self._profile.reasoning, text[len(base) : at]
+        closed = bool(reasoning.close.text) and reasoning.close.text in before
+        if (last.get("reasoning_content") or "").strip() not in before or (opened.strip() and not closed):
+            return None
+        if _is_inside(before, reasoning.open.text, reasoning.close.text) or opened_block(before) is not None:
+            return None
+        return _between(history, len(base), at)
 
     def _continuation(
         self, message: Mapping[str, Any], field: str, opened: str, request: DialectRequest
@@ -292,6 +329,18 @@ def _cut(parts: Sequence[Part], count: int) -> tuple[Part, ...]:
             out.append((text[: len(text) - count], is_input))
         count -= len(text)
     return tuple(out)
+
+
+def _between(parts: Sequence[Part], start: int, end: int) -> list[Part]:
+    """The parts from one character to another."""
+    out: list[Part] = []
+    at = 0
+    for text, is_input in parts:
+        piece = text[max(start - at, 0) : max(end - at, 0)]
+        if piece:
+            out.append((piece, is_input))
+        at += len(text)
+    return out
 
 
 def _completed(tool: Mapping[str, Any]) -> dict[str, Any]:

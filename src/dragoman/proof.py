@@ -17,6 +17,7 @@ from dragoman.dialect.build import build
 from dragoman.dialect.facts import call_constants, ids_after_name, spellings
 from dragoman.dialect.families import Family
 from dragoman.dialect.request import DialectRequest, Tool
+from dragoman.dialect.shape import delimiter_after, literal_values
 from dragoman.errors import DragomanError
 from dragoman.grammar.compile import compile_reader
 from dragoman.grammar.lower import lower
@@ -26,7 +27,7 @@ from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import Reader
 from dragoman.template.escapes import escaped, undone
 from dragoman.template.probe import Prober, Renderable, Rung, Said, with_variables
-from dragoman.template.profile import Escapes, Pairs, Profile, ReasoningMode
+from dragoman.template.profile import Escapes, Pairs, Profile, ReasoningMode, Slot, ToolProfile
 from dragoman.template.sentinels import FIRST, ProbeCall
 
 
@@ -286,7 +287,26 @@ class _Prover:
         if name == "parallel_tool_calls" and not tools.parallel:
             return Claim(Status.NOT_EXPRESSIBLE, "the template renders one call of a message only")
         samples = [*_CALLS[name], *(_spelled_calls(tools.escapes) if name == "tool_calls" else ())]
-        return self._judge([(Said(calls=c), Message()) for c in samples], self.rung, Status.REFUTED, calls=samples)
+        claim = self._judge([(Said(calls=c), Message()) for c in samples], self.rung, Status.REFUTED, calls=samples)
+        if claim.status is Status.REFUTED and literal_values(tools) and self._read_as_literals(tools, samples):
+            told = "of the history only: in literals, as models write values, the same calls are read back equal"
+            return replace(claim, why=f"{told}; {claim.why}")
+        return claim
+
+    def _read_as_literals(self, tools: ToolProfile, samples: Sequence[tuple[ProbeCall, ...]]) -> bool:
+        """True: where the history's strings are put right as literals, which models write, each sample comes back."""
+        between = delimiter_after(tools.argument, tools.argument.index(Slot.KEY)).written
+        for calls in samples:
+            text = self.body(Said(calls=calls), self.rung) or ""
+            for key, value in (argument for call in calls for argument in call.arguments):
+                shown = [key + between + quote + value + quote for quote in "\"'"] if isinstance(value, str) else []
+                shown += [key + between + value] if shown else []
+                found = next((spelled for spelled in shown if spelled in text), "")
+                text = text.replace(found, key + between + json.dumps(value), 1) if found else text
+            message = self.read(text)
+            if message is None or self._flaw(message, Message(), calls, Said(calls=calls)) is not None:
+                return False
+        return True
 
     def family(self, family: Family) -> dict[str, Claim]:
         """What the samples of a family show: no more than an inference, as no template rendered them."""

@@ -209,8 +209,9 @@ class Turn:
 
     @property
     def finish_reason(self) -> Literal["stop", "length", "tool_calls"]:
-        """length where the output was cut off, else tool_calls where there is a call, else stop."""
-        if self._reason == "length":
+        """length where the output was cut off, be it by the model itself, that ended its turn inside a call; else
+        tool_calls where there is a call, else stop."""
+        if self._reason == "length" or self._builder.cut:
             return "length"
         return "tool_calls" if self._builder.has_calls else "stop"
 

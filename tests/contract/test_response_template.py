@@ -28,6 +28,7 @@ chat_parsing = pytest.importorskip("transformers.utils.chat_parsing")
 
 MESSAGES = 40
 REFUSED = {
+    "own.recipients": "only the text between two of them",
     "own.entities": "spelled otherwise",
     "own.keys_as_tags": "objects are tags again",
     "own.name_as_key": "a list of calls whose names are keys",

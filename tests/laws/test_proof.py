@@ -17,8 +17,9 @@ from dragoman.format import ChatFormat, learned
 from dragoman.limits import DEFAULT
 from dragoman.proof import CLAIMS, Status, prove
 from dragoman.template.learn import learn
-from dragoman.template.profile import Marker, ReasoningMode, Slot
+from dragoman.template.profile import Marker, ReasoningMode, Slot, ToolProfile
 from dragoman.template.render import Template
+from tests import learned_templates as own
 from tests.formats import PROVEN_BY_NAME
 from tests.template_corpus import shared, templates
 
@@ -100,6 +101,26 @@ def test_what_cannot_be_shown_is_not_proven() -> None:
     silent = replace(profile, reasoning=replace(profile.reasoning, mode=ReasoningMode.PREOPENED))
     assert prove(template, silent)["reasoning"] == "inferred"
     assert Slot.NAME in (profile.tools.call if profile.tools else ())
+
+
+@pytest.mark.parametrize("written", ["v", "'\"' + v + '\"'"], ids=["without quotes", "quotes without escapes"])
+def test_a_history_that_forgets_quotes_is_refuted_alone(written: str) -> None:
+    source = own.PYTHON_LIKE
+    spelled = "(v | tojson)"
+    assert spelled in source
+    fmt = ChatFormat.from_template(source.replace(spelled, f"({written} if v is string else v | tojson)"))
+    claim = fmt.proof.claims["tool_calls"]
+    assert claim.status == "refuted"
+    assert claim.why.startswith("of the history only: in literals, as models write values")
+    assert not ChatFormat.from_template(source).proof.claims["tool_calls"].why.startswith("of the history")
+    wrong = replace(fmt.profile, tools=replace(_tools(fmt), call=(Slot.NAME, Marker.of("["), Slot.ARGS)))
+    other = prove(Template(source), wrong).claims["tool_calls"]
+    assert (other.status, other.why.startswith("of the history")) == ("refuted", False)
+
+
+def _tools(fmt: ChatFormat) -> ToolProfile:
+    assert fmt.profile.tools is not None
+    return fmt.profile.tools
 
 
 REASONED_BEHIND = """{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}\

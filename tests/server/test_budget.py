@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.engines.scripted import Scripted
 from dragoman.format import ChatFormat
+from dragoman.server.budget import ENDS_MAX
 from tests.server.service import CALL, INFO, TEMPLATE, TOOLS, Service, chat_format
 
 THOUGHT = "one two three four five six seven eight"
@@ -96,3 +97,38 @@ def test_a_budget_for_the_rest_of_reasoning_that_was_begun() -> None:
     [choice] = service.chat(messages=messages, **fields).json()["choices"]
     assert choice["message"] == {"role": "assistant", "content": "So it is.", "reasoning_content": "one two "}
     assert service.engine.record.requests[1].prompt_text.endswith("<muse>\nzero one two \n</muse>\n\n")
+
+
+def _thinker(*, again: int) -> Service:
+    """A model that opens its reasoning ``again`` times behind the end of it, before it answers."""
+    thoughts = ["<muse>\n", *(word + " " for word in THOUGHT.split() * 50)]
+    return Service(engine=Scripted([*[thoughts] * (1 + again), "So it is."], info=INFO))
+
+
+@pytest.mark.parametrize("budget", [0, 4])
+@pytest.mark.parametrize("stream", [False, True])
+def test_reasoning_that_is_opened_anew_is_beyond_the_budget(budget: int, stream: bool) -> None:
+    service = _thinker(again=2)
+    if stream:
+        deltas = [chunk["choices"][0]["delta"] for chunk in service.stream(reasoning_budget_tokens=budget)]
+        thought = "".join(delta.get("reasoning_content", "") for delta in deltas)
+        content = "".join(delta.get("content") or "" for delta in deltas)
+    else:
+        message = service.chat(reasoning_budget_tokens=budget).json()["choices"][0]["message"]
+        thought, content = message["reasoning_content"], message["content"]
+    assert content == "So it is."
+    assert len(thought.split()) == max(budget, 1) + 2  # what stops the engine is a word of each block
+    last = service.engine.record.requests[-1].prompt_text
+    assert last.endswith(f"<muse>\n{thought}\n</muse>\n\n")
+    assert last.count("<muse>") == 1
+
+
+def test_a_model_that_never_stops_thinking_gets_no_more_than_some_tries() -> None:
+    service = _thinker(again=50)
+    answer = service.chat(reasoning_budget_tokens=4).json()
+    [choice] = answer["choices"]
+    assert choice["finish_reason"] == "length"
+    assert len(choice["message"]["reasoning_content"].split()) == 4 + ENDS_MAX
+    assert len(service.engine.record.requests) == 1 + ENDS_MAX
+    assert service.engine.record.running == 0
+    assert answer["usage"]["completion_tokens_details"]["reasoning_tokens"] == 4 + ENDS_MAX

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.server.partial_json import ObjectPrefix, read_object
+from dragoman.server.partial_json import ObjectPrefix, is_object, read_object
 from tests.server.recordings import SCENARIOS, Scenario, events_of, objects_of, recorded, whole
 from tests.server.service import MESSAGES, SECOND_CALL, TOOLS, Service
 
@@ -78,8 +78,17 @@ def ending(events: list[dict[str, Any]], scenario: Scenario) -> None:
         return
     [told] = [event for event in events if event["type"] == "message_delta"]
     called = any(event.get("content_block", {}).get("type") == "tool_use" for event in events)
-    assert told["delta"]["stop_reason"] == ("max_tokens" if scenario.tokens else "tool_use" if called else "end_turn")
+    # Clients run the calls of what ends by tool_use, so each of them is whole.
+    cut = scenario.tokens is not None or not all(is_object(text) for text in _inputs(events))
+    assert told["delta"]["stop_reason"] == ("max_tokens" if cut else "tool_use" if called else "end_turn")
     assert type(told["usage"]["output_tokens"]) is int
+
+
+def _inputs(events: list[dict[str, Any]]) -> list[str]:
+    """The text of each call's input."""
+    calls = [event["index"] for event in events if event.get("content_block", {}).get("type") == "tool_use"]
+    deltas = [(event["index"], event["delta"]) for event in events if event["type"] == "content_block_delta"]
+    return ["".join(delta["partial_json"] for index, delta in deltas if index == call) for call in calls]
 
 
 RULES: list[Rule] = [order, blocks, inputs, start, ending]
@@ -117,6 +126,43 @@ def test_whole_answers_are_the_streamed_ones(name: str) -> None:
     told = events[-2]
     assert (answer["stop_reason"], answer["usage"]) == (told["delta"]["stop_reason"], told["usage"])
     assert answer["type"] == "message"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "input"),
+    [
+        ('{"city": NaN}', {}),
+        ('{"city": "Rome", "days": -Infinity}', {"city": "Rome"}),
+        ('{"city": "Rome", "days": 1e999}', {"city": "Rome"}),
+        (f'{{"city": "Rome", "days": {"9" * 5000}}}', {"city": "Rome"}),
+        (r'{"city": "\ud83d"}', {}),
+        (r'{"city": "Rome", "days": "\ude00"}', {"city": "Rome"}),
+        (r'{"city": "\ud83d\ude00"}', {"city": "\U0001f600"}),
+        ('{"city": 01}', {}),
+        ('{"city": "Rome", "days": 2, oops}', {"city": "Rome", "days": 2}),
+        (f'{{"city": {"[" * 300}{"]" * 300}}}', None),
+        ("[1]", {}),
+    ],
+)
+def test_a_call_that_is_no_json_is_an_answer_and_nothing_to_run(arguments: str, input: Any) -> None:
+    """What clients read of the stream is what the whole answer holds."""
+    from_json = pytest.importorskip("jiter").from_json
+    text = f'\n<do>\n{{"name": "get_weather", "arguments": {arguments}}}\n</do>'
+    tools = [{"name": tool["function"]["name"], "input_schema": {"type": "object"}} for tool in TOOLS]
+    body = {"messages": MESSAGES, "tools": tools, "max_tokens": 10_000}
+    service = Service([text] * 2, size=4)
+    answer = service.post(body, "/v1/messages")
+    assert answer.status_code == 200
+    [block] = answer.json()["content"]
+    assert input is None or block["input"] == input
+    streamed = service.post({**body, "stream": True}, "/v1/messages")
+    events = objects_of(streamed.content)
+    [sent] = _inputs(events)
+    for at in range(1, len(sent) + 1):
+        from_json(sent[:at].encode(), partial_mode=True)
+    assert (from_json(sent.encode(), partial_mode=True) if sent else {}) == block["input"]
+    reason = "tool_use" if is_object(arguments) else "max_tokens"
+    assert (answer.json()["stop_reason"], events[-2]["delta"]["stop_reason"]) == (reason, reason)
 
 
 def _ask(**fields: Any) -> Any:

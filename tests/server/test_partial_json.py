@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import example, given
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.server.partial_json import ObjectPrefix, read_object
+from dragoman.server.partial_json import DEPTH_MAX, ObjectPrefix, is_object, read_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -42,7 +43,7 @@ def test_an_object_goes_through_in_any_pieces(text: str, size: int) -> None:
 @example(text='{"a": 1}', at=8, mark="{", skip=0, size=1)
 @example(text='{"a": "x"}', at=7, mark="\\", skip=1, size=1)
 def test_nothing_goes_through_that_could_not_become_one(text: str, at: int, mark: str, skip: int, size: int) -> None:
-    text = text[:at] + mark + text[at + skip :]
+    text = (text[:at] + mark + text[at + skip :]).lstrip(" \n")
     sent, prefix = _sent(text, size)
     assert text.startswith(sent)
     assert isinstance(read_object(sent), dict)
@@ -51,7 +52,9 @@ def test_nothing_goes_through_that_could_not_become_one(text: str, at: int, mark
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()  # no half of a surrogate pair
+        return isinstance(value, dict)
     except ValueError:
         return False
 
@@ -73,3 +76,61 @@ def test_examples() -> None:
     assert read_object("[1]") == {}
     assert read_object("") == {}
     assert read_object('{"a": ' * 50_000) != {"b": 1}
+
+
+@pytest.mark.parametrize(
+    "half", [r"\ud83d", r"\ude00", r"\ud83dx", r"\ud83d\n", r"\ud83d\u0041", r"\ud83d\ud83d\ude00"]
+)
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_half_a_surrogate_pair_is_a_fault(half: str, size: int) -> None:
+    text = f'{{"a": 1, "b": "x{half}"}}'
+    sent, prefix = _sent(text, size)
+    assert prefix.broken
+    assert "\\" not in sent
+    assert read_object(text) == {"a": 1}
+    assert _sent(r'{"a": "\ud83d\ude00\\ud83d"}', size)[0] == r'{"a": "\ud83d\ude00\\ud83d"}'
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "9" * 5000, "01", "0." + "0" * 5000]
+)
+@pytest.mark.parametrize("size", [1, 3, 10_000])
+def test_a_number_that_not_all_can_read_is_a_fault(number: str, size: int) -> None:
+    text = f'{{"a": 1, "b": {number}}}'
+    sent, prefix = _sent(text, size)
+    assert prefix.broken
+    assert sent == '{"a": 1, "b": '
+    assert read_object(text) == {"a": 1}
+
+
+def test_depth_has_a_bound() -> None:
+    for levels in (DEPTH_MAX, DEPTH_MAX + 1, 50_000):
+        text = '{"a": ' * (levels - 1) + "{" + "}" * levels
+        assert _sent(text, 1000)[1].broken == (levels > DEPTH_MAX)
+        assert is_object(text) == (levels <= DEPTH_MAX)
+        json.dumps(read_object(text))
+
+
+PARTS = st.sampled_from(
+    [
+        *('{"a": ', '"b": ', ", ", "}", "[", "]", "1", "-", "0", ".5", "e9", "e999", "NaN", "true", "nul", '"', '"x"'),
+        *("x", r"\ud83d", r"\ude00", r"\u00e9", "\\", r"\n", "é😀", " "),
+    ]
+)
+
+
+@settings(max_examples=300)
+@given(parts=st.lists(PARTS, max_size=12), size=st.integers(1, 9))
+@example(parts=['{"a": ', "0", "1"], size=1)
+@example(parts=['{"a": ', '"', r"\ud83d", '"'], size=9)
+def test_clients_read_a_stream_as_the_whole_answer_says(parts: list[str], size: int) -> None:
+    """Their parser takes every beginning of what was sent, and makes of all of it what a whole answer holds."""
+    from_json = pytest.importorskip("jiter").from_json
+    text = "".join(parts)
+    prefix, sent = ObjectPrefix(), ""
+    for at in range(0, len(text), size):
+        sent += prefix.push(text[at : at + size])
+        if sent:
+            from_json(sent.encode(), partial_mode=True)
+    assert (from_json(sent.encode(), partial_mode=True) if sent.strip() else {}) == read_object(text)
+    assert prefix.complete == is_object(text)

@@ -21,7 +21,7 @@ SCRIPTS: dict[str, tuple[str, str, str, str, list[str]]] = {
     "text and call": ("Let me see." + CALL, "tool_calls", "Let me see.", "", ["get_weather"]),
     "reasoning": ("<muse>\nhm, é😀\n</muse>\n\nSun.", "stop", "Sun.", "hm, é😀", []),
     "all": (f"<muse>\nhm\n</muse>\n\nSo.{CALL}{SECOND_CALL}", "tool_calls", "So.", "hm", ["get_weather", "get_time"]),
-    "broken call": ('<do>\n{"name": "get_weather", "arguments": {"city": oops', "tool_calls", "", "", ["get_weather"]),
+    "broken call": ('<do>\n{"name": "get_weather", "arguments": {"city": oops', "length", "", "", ["get_weather"]),
     "line ends": ("a\u2028b\u0085c\r\nd", "stop", "a\u2028b\u0085c\r\nd", "", []),
 }
 SIZES = (1, 3, 1000)

@@ -73,6 +73,17 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
         mirostat=0,
         mirostat_tau=5,
         ignore_eos=False,
+        typ_p=1.0,
+        min_keep=0,
+        lora=[],
+        return_token_ids=False,
+        skip_special_tokens=True,
+        grammar_lazy=False,
+        parse_tool_calls=True,
+        thinking_budget=-1,
+        stop_sequences=[],
+        timings_per_token=True,
+        cache_prompt=True,
     )
     assert request == read()
 
@@ -126,6 +137,35 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
         ("seed", "x"),
         ("logit_bias", {"a": 1}),
         ("logit_bias", {"1": "x"}),
+        ("typ_p", 0.5),
+        ("tfs_z", 0.5),
+        ("min_new_tokens", 4),
+        ("min_keep", 3),
+        ("t_max_predict_ms", 10),
+        ("adaptive_target", 0.4),
+        ("early_stopping", True),
+        ("logits_processors", ["x"]),
+        ("lora", [{"id": 0, "scale": 1}]),
+        ("samplers", ["top_k"]),
+        ("custom_logit_processor", "x"),
+        ("sampling_seed", 3),
+        ("return_token_ids", True),
+        ("return_hidden_states", True),
+        ("prompt_logprobs", 1),
+        ("n_probs", 5),
+        ("include_stop_str_in_output", True),
+        ("skip_special_tokens", False),
+        ("truncate_prompt_tokens", 3),
+        ("grammar_lazy", True),
+        ("grammar_triggers", [{"type": 1, "value": "x"}]),
+        ("parse_tool_calls", False),
+        ("reasoning_in_content", True),
+        ("separate_reasoning", False),
+        ("thinking", {"type": "disabled"}),
+        ("reasoning", {"effort": "low"}),
+        ("thinking_budget", 10),
+        ("max_output_tokens", 3),
+        ("stop_sequences", ["x"]),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(name: str, value: Any) -> None:
@@ -300,3 +340,50 @@ def test_a_malformed_tool_choice_is_refused_by_name(choice: Any) -> None:
         response = Service(["Hi."]).post({**body, "tool_choice": choice}, path)
         assert response.status_code == 400, choice
         assert response.json()["error"]["param"].startswith("tool_choice")
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_parameters_that_allow_anything_are_any_object(choice: str, strict: bool) -> None:
+    tool = {"name": "f", "parameters": True, "strict": strict}
+    service = Service(["Hi."] * 2)
+    answer = service.chat(tools=[{"type": "function", "function": tool}], tool_choice=choice)
+    assert answer.status_code == 200, answer.text
+    flat = [{"type": "function", **tool}]
+    assert service.post({"input": "Hi", "tools": flat, "tool_choice": choice}, "/v1/responses").status_code == 200
+
+
+def test_a_message_is_continued_as_clients_of_other_servers_ask_for_it() -> None:
+    messages = [*MESSAGES, {"role": "assistant", "content": "The weather in Rome is"}]
+    service = Service([" fine."] * 2)
+    for fields in ({}, {"add_generation_prompt": False}):
+        answer = service.chat(messages=messages, continue_final_message=True, **fields)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["choices"][0]["message"]["content"] == " fine."
+    first, second = service.engine.record.requests
+    assert first.prompt_text == second.prompt_text
+    assert first.prompt_text.endswith("The weather in Rome is")
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "words"),
+    [
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "banana"}}}},
+            None,
+            "",
+        ),
+        ({"json_schema": False}, None, ""),
+        ({"tools": [*TOOLS, {"function": {"name": "far", "parameters": {"$ref": "http://x/y"}}}]}, 2, "'far'"),
+        ({"tools": [*TOOLS, {"function": {"name": "odd", "parameters": {"type": "array"}}}]}, 2, "'odd'"),
+    ],
+)
+def test_a_schema_that_cannot_be_enforced_is_refused_by_its_place(
+    fields: dict[str, Any], param: int | None, words: str
+) -> None:
+    response = Service(["Hi."]).chat(**fields, **({} if param is None else {"tool_choice": "required"}))
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["param"] == ("response_format" if param is None else f"tools[{param}].function.parameters")
+    assert words in error["message"]
+    assert error["message"].count("of the schema") <= 1

@@ -278,3 +278,17 @@ def test_bounds_and_broken_templates_are_errors_of_ours() -> None:
     assert caught.value.bound == "probe_renders"
     with pytest.raises(TemplateError):
         profile_of("{% if %}")
+
+
+@pytest.mark.parametrize("end", ["<|zoff|>", "### End"])
+@pytest.mark.parametrize("eos", ["", "<eos>"])
+def test_a_line_break_behind_every_answer_hides_no_end(end: str, eos: str) -> None:
+    """The last answer has no end of its own, only the line break that all answers have."""
+    source = (
+        "{% for m in messages %}{% if m.role == 'user' %}### User:\n{{ m.content }}\n"
+        "{% else %}### Bot:\n{{ m.content }}\n{% if not loop.last %}END\n{% endif %}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}### Bot:\n{% endif %}"
+    ).replace("END", end)
+    profile = profile_of(source, eos)
+    assert profile.end_of_turn == tuple(filter(None, (end, eos)))
+    assert profile.role_starts["user"] == "### User:\n"

@@ -152,9 +152,47 @@ def test_the_python_reader_does_not_depend_on_the_pieces(text: str) -> None:
         ('"it\'s"', '"it\'s"'),
         ("{'say \"hi\"': True}", r'{"say \"hi\"": true}'),
         ('"two\nlines"', r'"two\nlines"'),
-        ("Truest", "Truest"),
-        (r"'\xzz'", r'"\xzz"'),
+        ("Truest", '"Truest"'),
+        (r"'\xzz'", r'"\\xzz"'),
+        (r'"\u12"', r'"\\u12"'),
+        ("[1, 2,]", "[1, 2]"),
+        ("{'a': (1, ), }", '{"a": [1 ] }'),
+        ("()", "[]"),
+        ("[(1), ('a' 'b'), ((1), 2)]", '[1, "ab", [1, 2]]'),
+        ("[1_000, -0x1F, 0o17, 0b_11, .5, 1., +5, 1_0e-1_0]", "[1000, -31, 15, 3, 0.5, 1.0, 5, 10e-10]"),
+        ("{1: 2, None: 3, 1_0: 4, True: 5}", '{"1": 2, "null": 3, "10": 4, "true": 5}'),
+        ("['a'\n \"b\" f'c', '']", '["abc", ""]'),
+        (r"[r'\d', b'\x41', Rb'\d', u'é']", r'["\\d", "A", "\\d", "é"]'),
+        ("f'{{a}}'", '"{a}"'),
+        ('["""say "hi"\nthere""", \'\'\'it\'s\'\'\', """"""]', r'["say \"hi\"\nthere", "it' + "'" + r's", ""]'),
     ],
 )
 def test_python_spellings(written: str, read: str) -> None:
     assert python_to_json(written) == read
+    assert json.loads(read) is not NOT_JSON
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "odd"),
+    [
+        ("[nan, 1j]", '["nan", "1j"]', "nan"),
+        ("{a: 1}", '{"a": 1}', "a"),
+        ("[007]", '["007"]', "007"),
+        ("[2024-01-01, New York]", '["2024-01-01", "New York"]', "2024-01-01"),
+        ("[f'{x}']", '["{x}"]', "{"),
+        (r"['\xzz']", r'["\\xzz"]', "\\x"),
+        ("[" + "1_" * 600 + "1]", '["' + "1_" * 600 + '1"]', "1_" * 600 + "1"),
+        ("[1, 2]", "[1, 2]", None),
+    ],
+)
+def test_what_python_does_not_mean_goes_on_as_a_string(written: str, read: str, odd: str | None) -> None:
+    for pieces in ([written], list(written)):
+        reader = PythonToJson()
+        assert "".join(map(reader.feed, pieces)) + reader.finish() == read
+        assert reader.odd == odd
+
+
+def test_python_of_any_depth_is_read_in_one_pass() -> None:
+    assert python_to_json("(" * 50_000 + "1" + ")" * 50_000) == "1"
+    assert python_to_json("(1," * 50_000 + ")" * 50_000) == "[1," * 49_999 + "[1" + "]" * 50_000
+    assert python_to_json(")]}" * 3 + "(") == "]]}" * 3 + "["

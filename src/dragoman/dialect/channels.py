@@ -49,7 +49,7 @@ def channels(profile: Profile) -> Channels | None:
     header, tools = profile.assistant_header.strip(), profile.tools
     joints = [profile.reasoning.close.text, *([tools.separator.text] if tools is not None else [])]
     joint = next((text for text in joints if header and _TAG.search(header) and text.endswith(header)), "")
-    end = joint[: len(joint) - len(header)]
+    end = joint[: len(joint) - len(header)].strip()
     if not _TAG.fullmatch(end):
         return None
     plain = Channels(header, end)

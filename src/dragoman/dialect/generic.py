@@ -14,6 +14,7 @@ from typing import Any
 
 from dragoman.chat_schema import declared_types, parameter_schema, resolve
 from dragoman.dialect.request import Choice
+from dragoman.template.history import with_results_told
 from dragoman.template.profile import Evidence, JsonShape, Marker, Profile, Slot, ToolFormat, ToolProfile
 
 Message = Mapping[str, Any]
@@ -24,7 +25,8 @@ GENERIC_TOOLS = ToolProfile(
     object=JsonShape(),
     parallel=True,
 )
-_RESULT = "<tool_response>\n{}\n</tool_response>"
+_RESULT = "<tool_response{}>\n{}\n</tool_response>"
+_RESULT_ROLES = ("tool", "function")
 _DEPTH = 6
 
 
@@ -145,12 +147,17 @@ def _type_text(wanted: Any, root: Any) -> str:
 
 
 def _without_calls(messages: Sequence[Message]) -> list[Message]:
-    """Calls become text of the assistant, results messages of the user; several results in a row are one message."""
+    """Calls become text of the assistant, results messages of the user; several results in a row are one message.
+
+    The text of a call has no id, so results stand in the order of the calls and say the name of theirs.
+    """
     out: list[Message] = []
     results = False
-    for message in messages:
-        if message.get("role") == "tool":
-            text = _RESULT.format(_text(message.get("content")))
+    given = [{**m, "role": "tool"} if m.get("role") in _RESULT_ROLES else dict(m) for m in messages]
+    for message in with_results_told(given, sort=True):
+        if message["role"] == "tool":
+            name = message.get("name")
+            text = _RESULT.format(f" name={_json(name)}" if name else "", _text(message.get("content")))
             if results:
                 out[-1] = {**out[-1], "content": out[-1]["content"] + "\n" + text}
             else:

@@ -28,7 +28,16 @@ from dragoman.dialect.markers import (
 from dragoman.dialect.read_json import JsonReader
 from dragoman.dialect.read_tagged import TaggedReader
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import WireId, call_shape, delimiter_after, distinctive, final_tag, name_ends, wire_id
+from dragoman.dialect.shape import (
+    WireId,
+    call_shape,
+    delimiter_after,
+    distinctive,
+    final_tag,
+    is_tag,
+    name_ends,
+    wire_id,
+)
 from dragoman.dialect.tolerances import around_bare_calls
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import (
@@ -69,7 +78,9 @@ class CallReader:
         prefix: str = "",
         header_tags: tuple[str, ...] = (),
         namespace: str = "",
+        joint: str = "",
     ) -> None:
+        self.joint = joint
         self.namespace = namespace
         self.tools = tools
         self.header_tags = header_tags
@@ -102,7 +113,8 @@ class CallReader:
             ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
         if self.shape.bare:
             bracket = opt(seq(lit("["), GAP)) if self.tools.array and not self.shape.section else EMPTY
-            ways.append(seq(opt(alt(*around)), bracket, self._ref("call")))
+            joint = opt(seq(GAP, marker(self.joint, self.controls), GAP)) if self.joint else EMPTY
+            ways.append(seq(joint, opt(alt(*around)), bracket, self._ref("call")))
         return alt(*ways, *self._empty_blocks())
 
     def _named_before(self) -> bool:
@@ -164,6 +176,14 @@ class CallReader:
         end = (["]"] if self.tools.array else []) + list(self.shape.section_end)
         ends = [[*end, text] for _, text in around_bare_calls(self.request) if text] if self.shape.bare else [end]
         ways += [seq(closer(one, self.controls), Ref("body")) for one in ends if one]
+        # What closes a call closes it once more, and the brace of an object too many: neither is text. Where a value
+        # may hold the word that closes a call, one right behind the value's own closer would settle too much.
+        tagged = self.tools.format is ToolFormat.TAG_WITH_TAGGED and self.tools.syntax is None
+        has_braces = self.tools.format is ToolFormat.JSON_NATIVE
+        closing = (*self.shape.closing, *self.shape.section_end)
+        lead = seq(SPACE if tagged else EMPTY, opt(seq(GAP, lit("}"))) if has_braces else EMPTY, GAP)
+        doubled = dict.fromkeys(tag for word in closing if is_tag(tag := final_tag(word)))
+        ways += [seq(lead, marker(word, self.controls), Commit("body"), self._ref("after_call")) for word in doubled]
         return alt(*ways, Ref("body"))
 
     def _call(self) -> Node:
@@ -172,6 +192,9 @@ class CallReader:
             return self._wired(wired)
         opening = self.shape.opening.text
         head = [opener(opening, self.controls)] if opening else []
+        first = words(opening)[:1] if opening else ()
+        if first and is_tag(first[0]):
+            head.insert(0, opt(seq(marker(first[0], self.controls), GAP)))  # doubled
         if Slot.HEADER in self.shape.head and self.namespace and opening.endswith(self.namespace):
             # A channel in front of a tool's namespace is no prose: else it would be text before a call without one.
             head += [] if opening[0].isalnum() else [Commit("body")]

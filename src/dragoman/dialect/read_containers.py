@@ -7,6 +7,7 @@ as it comes.
 
 from __future__ import annotations
 
+from dragoman.dialect.literals import STRING_PREFIX
 from dragoman.dialect.markers import GAP
 from dragoman.grammar.nodes import (
     AnyChar,
@@ -43,7 +44,8 @@ def container_rules(prefix: str, closer: str) -> dict[str, Node]:
     """The rests of an object and of an array behind their brackets. closer: the text that may stand in strings; empty
     where it is a control token, which no string holds."""
     value, pair = Ref(f"{prefix}container.value"), Ref(f"{prefix}container.pair")
-    string = alt(_string('"', closer), _string("'", closer))
+    one = seq(STRING_PREFIX, alt(_string('"', closer), _string("'", closer)))
+    string = seq(one, Repeat(seq(GAP, one)))
     bare = Repeat(complement(chars(_BARE_ENDS + closer[:1]).ranges), min=1)
     return {
         f"{prefix}container.members": _listed(pair, "}"),

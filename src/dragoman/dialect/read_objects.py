@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dragoman.dialect.markers import GAP, SPACES, TEXT, marker, run_of
 from dragoman.grammar.json import PLAIN
-from dragoman.grammar.nodes import AnyChar, Class, Commit, Node, Ref, Repeat, Tag, alt, lit, opt, seq
+from dragoman.grammar.nodes import AnyChar, Class, Commit, Node, Ref, Repeat, Tag, alt, chars, lit, opt, seq
 from dragoman.template.profile import ObjectSyntax
 
 _VALUE = Ref("syntax.value")
@@ -20,14 +20,15 @@ def syntax_rules(syntax: ObjectSyntax, controls: frozenset[str]) -> dict[str, No
     opened, closed = marker(syntax.quote_open, controls), marker(syntax.quote_close, controls)
     string = seq(opened, Tag("value.string", TEXT), closed, Commit("body"))
     json_string = Tag("value.json", seq(lit('"'), _JSON_CHARS, lit('"')))
-    first = run_of(SPACES + _MARKS + '"' + syntax.quote_open[:1])
-    bare = Tag("value.json", seq(first, opt(run_of(_MARKS + syntax.quote_open[:1]))))
-    member = Tag("arg", seq(syntax_key(syntax, controls), GAP, marker(syntax.colon, controls), GAP, _VALUE))
+    ends = syntax.quote_open[:1] + syntax.comma.strip()[:1]
+    first = run_of(SPACES + _MARKS + '"' + ends)
+    bare = Tag("value.json", seq(first, opt(run_of(_MARKS + ends))))
+    member = Tag("arg", seq(syntax_key(syntax, controls), GAP, marker(syntax.colon.strip(), controls), GAP, _VALUE))
     return {
         "syntax.value": alt(
             string,
-            Tag("value.object", _listed("{", member, syntax.comma, "}", controls)),
-            Tag("value.array", _listed("[", _VALUE, syntax.comma, "]", controls)),
+            Tag("value.object", _listed("{", member, syntax.comma.strip(), "}", controls)),
+            Tag("value.array", _listed("[", _VALUE, syntax.comma.strip(), "]", controls)),
             json_string,
             bare,
         )
@@ -38,7 +39,9 @@ def syntax_key(syntax: ObjectSyntax, controls: frozenset[str]) -> Node:
     """A key: bare, or in quotes of either kind."""
     quoted = seq(marker(syntax.quote_open, controls), Tag("key", TEXT), marker(syntax.quote_close, controls))
     json_key = seq(lit('"'), Tag("key.json", _JSON_CHARS), lit('"'))
-    bare = Tag("key", run_of("\n\r" + _MARKS + '"' + syntax.quote_open[:1]))
+    # White space in front of the colon is layout, between words of a key it is the key's.
+    word = run_of(SPACES + _MARKS + '"' + syntax.quote_open[:1] + syntax.colon.strip()[:1])
+    bare = Tag("key", seq(word, Repeat(seq(Repeat(chars(" \t"), min=1), word))))
     return alt(bare, quoted, json_key)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dragoman.chat_schema import parameter_schema, resolve, value_kind
+from dragoman.chat_schema import declared_types, parameter_schema, resolve, value_kind
 from dragoman.dialect.literals import COMMA, KEY_ENDS, literal_rules
 from dragoman.dialect.markers import (
     GAP,
@@ -24,12 +24,13 @@ from dragoman.dialect.markers import (
     opener,
     other_than,
     run_of,
+    words,
 )
 from dragoman.dialect.read_containers import container, container_rules
-from dragoman.dialect.read_nested import NestedReader
+from dragoman.dialect.read_nested import UNCLOSED, NestedReader
 from dragoman.dialect.read_objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import call_shape, delimiter_after
+from dragoman.dialect.shape import call_shape, delimiter_after, string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.grammar.nodes import (
     EMPTY,
@@ -71,6 +72,7 @@ class TaggedReader:
         self.made: dict[str, Node] = {}
         self.recovery: dict[str, Recovery] = {}
         self.styles = dict(profile.value_styles)
+        self.string_word = string_word(profile)
         pieces = profile.argument
         self.opening = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
         self.pieces = pieces[1:] if self.opening else pieces
@@ -98,7 +100,9 @@ class TaggedReader:
         if rule not in self.made:
             # A call that the output ends in is complete where its last argument is.
             end = seq(GAP, Negate(AnyChar()))
-            self.made[rule] = seq(self._arguments(tool), alt(self._end(), end))
+            # Python allows a comma behind the last one.
+            comma = opt(seq(GAP, marker(self._separator(), self.controls))) if self.literal else EMPTY
+            self.made[rule] = seq(self._arguments(tool), comma, alt(self._end(), end))
             if self._reads_containers():
                 self._recover(number, rule)
         return Ref(rule)
@@ -132,6 +136,8 @@ class TaggedReader:
         """The words that end a call."""
         closing = self.closing
         plain = closer(closing, self.controls)
+        if self.profile.nested is not None and (section := self.profile.section_close.text):
+            return alt(plain, seq(UNCLOSED, closer(words(section), self.controls)))
         layout = self._layout()
         if not layout or not closing or not self._value_closer():
             return plain
@@ -163,46 +169,64 @@ class TaggedReader:
         if self.profile.nested is not None:
             root = None if tool is None or tool not in self.tools else self.tools[tool].parameters
             return Repeat(seq(GAP, NestedReader(self.profile.nested, self.controls).members(root, root)))
-        separator = self.profile.argument_separator.text or (COMMA.text if self.literal else "")
+        separator = self._separator()
         lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
         start = seq(GAP, opener(self.opening.text, self.controls), Commit("body")) if self.opening.text else GAP
         number = self.numbers.get(tool, "other")
         return Repeat(seq(lead, start, Tag("arg", self._argument(self._kinds(tool), number))))
+
+    def _separator(self) -> str:
+        """The text between two arguments."""
+        return self.profile.argument_separator.text or (COMMA.text if self.literal else "")
 
     def value_tag(self, kind: str) -> str:
         """The region in which a value is read whose schema asks for this kind of reading."""
         if kind == "string":
             return "value.json" if self.styles.get("string") is ValueStyle.JSON else "value.string"
         written = {self.styles.get(name, ValueStyle.JSON) for name in ("object", "array")}
-        return "value.json" if kind == "json" and not written - {ValueStyle.JSON, ValueStyle.RAW} else "value.typed"
+        return "value.json" if kind == "json" and ValueStyle.UNKNOWN not in written else "value.typed"
 
     def _kinds(self, name: str | None) -> dict[str, list[str]]:
-        """Region -> the declared parameters that are read in it; the others are read as ``value.typed``."""
+        """Region -> the declared parameters that are read in it; the others are read as ``value.typed``.
+
+        Where a word tells strings, ``value.typed`` has those that are none whatever the word says.
+        """
         tool = None if name is None else self.tools.get(name)
         root = None if tool is None else tool.parameters
         kinds: dict[str, list[str]] = {}
         declared = resolve(root, root)
         properties = declared.get("properties") if isinstance(declared, dict) else None
         for key in properties if isinstance(properties, dict) else ():
-            region = self.value_tag(value_kind(parameter_schema(root, key, root), root))
-            if region != "value.typed" and key:
+            wanted = parameter_schema(root, key, root)
+            region, types = self.value_tag(value_kind(wanted, root)), declared_types(wanted, root)
+            never_string = bool(self.string_word and types) and "string" not in types
+            if key and (region != "value.typed" or never_string):
                 kinds.setdefault(region, []).extend(spellings(key, self.profile.escapes.key))
         return kinds
 
     def _argument(self, kinds: dict[str, list[str]], number: str) -> Node:
         ways: list[Node] = []
         if self.profile.syntax is not None:
-            colon = marker(self.profile.syntax.colon, self.controls)
+            colon = marker(self.profile.syntax.colon.strip(), self.controls)
             return seq(syntax_key(self.profile.syntax, self.controls), GAP, colon, GAP, Ref("syntax.value"))
         if self.literal:
             return self._written(run_of(self._key_ends()), "value.json", number)
         for region, keys in kinds.items():
-            ways.append(self._written(alt(*(lit(key) for key in keys)), region, number))
+            ways.append(self._written(alt(*(lit(key) for key in keys)), region, number, declared=True))
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
         other = other_than(known, excluded, self._behind_key(), self.controls) if known else run_of(excluded)
-        ways.append(self._written(other, "value.typed", number))
+        if self.string_word:
+            ways.append(self._written(other, "value.string", number, word=lit(self.string_word)))
+        ways.append(self._written(other, "value.typed", number, word=self._other_word()))
         return alt(*ways)
+
+    def _other_word(self) -> Node | None:
+        """A type word that says anything but that the value is a string; None: such words tell nothing."""
+        if not self.string_word:
+            return None
+        following = delimiter_after(self.pieces, self.pieces.index(Slot.TYPE)).text
+        return other_than([self.string_word], SPACES + following[:1], (following,), self.controls)
 
     def _key_ends(self) -> str:
         at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else None
@@ -210,20 +234,27 @@ class TaggedReader:
         text = following.text if isinstance(following, Marker) else ""
         if self.literal:
             return KEY_ENDS + text[:1]
-        return "\n\r" + (text[0] if text else SPACES)
+        # Where nothing opens an argument its key would begin with the separator in front of it.
+        lead = "" if self.opening.text else self._separator()[:1]
+        return "\n\r" + lead + (text[0] if text else SPACES)
 
     def _behind_key(self) -> tuple[str, ...]:
         """The text that follows a key."""
         at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else len(self.pieces)
         return tuple(piece.text for piece in self.pieces[at + 1 : at + 2] if isinstance(piece, Marker))
 
-    def _written(self, key: Node, region: str, number: str) -> Node:
-        """One argument behind its opener, with this way to read the key, its value in this region."""
+    def _written(
+        self, key: Node, region: str, number: str, *, declared: bool = False, word: Node | None = None
+    ) -> Node:
+        """One argument behind its opener, with this way to read the key and the type word, its value in this region."""
+        settles = declared and not self.opening.text
         out: list[Node] = []
         for at, piece in enumerate(self.pieces):
             if piece is Slot.VALUE:
                 return seq(*out, self._value(at, region, number), *self._behind_value(at))
-            out.append(self._piece(at, key))
+            out.append(word if piece is Slot.TYPE and word is not None else self._piece(at, key))
+            if settles and isinstance(piece, Marker) and piece.text and Slot.KEY in self.pieces[:at]:
+                out.append(Commit("body"))  # a declared key in its marker is as good as an opener
         return seq(*out) if out else NOTHING
 
     def _piece(self, at: int, key: Node | None = None) -> Node:

@@ -27,7 +27,7 @@ from dragoman.dialect.markers import (
 )
 from dragoman.dialect.read_calls import CallReader
 from dragoman.dialect.request import DialectRequest, JsonAnswer
-from dragoman.dialect.shape import call_shape, final_tag, is_tag
+from dragoman.dialect.shape import call_shape, final_tag, is_tag, joint, opening_word
 from dragoman.dialect.tolerances import REASONING, other_forms, short_opener
 from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt, chars, complement, lit, opt, seq
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
@@ -50,7 +50,15 @@ def reader_rules(
         for i, tools in enumerate((profile.tools, *further)):
             prefix = f"form{i}." if i else ""
             tags, namespace = header_tags(profile), tool_namespace(profile)
-            reader = CallReader(tools, request, controls, prefix=prefix, header_tags=tags, namespace=namespace)
+            reader = CallReader(
+                tools,
+                request,
+                controls,
+                prefix=prefix,
+                header_tags=tags,
+                namespace=namespace,
+                joint="" if i else joint(profile),
+            )
             rules |= reader.rules()
             (forced if i and reader.shape.bare else calls).append(reader.openings())
             recovery |= reader.recovery()
@@ -72,6 +80,9 @@ def reader_rules(
         seq(GAP, marker(text, controls), Commit("body"), layout_after("\n"), start)
         for text in (*repeated_headers(profile), *bare_headers(profile))
     ]
+    if opening_word(profile):
+        written = opening_word(profile) + profile.content.open.after
+        again.append(seq(GAP, marker(written, controls), Commit("body"), start))
     rules["turn"] = seq(Commit("body"), alt(*again, start))
     return rules, recovery
 
@@ -175,7 +186,14 @@ def _wrappers(profile: Profile, controls: frozenset[str]) -> list[Node]:
     if profile.content.mode is ContentMode.PLAIN:
         return []
     around = [profile.content.open, profile.content.close]
-    return [_dropped(wrapper, controls) for wrapper in around if wrapper.text]
+    between = joint(profile)
+    lead = opt(seq(GAP, marker(between, controls), GAP)) if between else EMPTY
+    word = opening_word(profile)
+    if word:
+        behind = seq(GAP, marker(between, controls), GAP, lit(profile.content.open.text + profile.content.open.after))
+        close = [_dropped(wrapper, controls) for wrapper in around[1:] if wrapper.text]
+        return [seq(behind, Commit("body"), _BODY), *close]
+    return [seq(lead, _dropped(wrapper, controls)) for wrapper in around if wrapper.text]
 
 
 def _said_nothing(profile: Profile, request: DialectRequest, controls: frozenset[str]) -> list[Node]:

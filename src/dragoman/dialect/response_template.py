@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from dragoman.dialect.facts import all_stops
-from dragoman.dialect.shape import call_shape, distinctive, name_ends
+from dragoman.dialect.shape import call_shape, distinctive, joint, name_ends
 from dragoman.errors import UsageError
 from dragoman.template.profile import (
     ContentMode,
@@ -120,6 +120,8 @@ class _Calls:
         tools = self.tools
         if tools.nested is not None:
             raise UsageError("a response template cannot express arguments whose objects are tags again")
+        if joint(self.profile):
+            raise UsageError("a response template cannot express calls that only the text between two of them tells")
         if tools.escapes.value:
             raise UsageError("a response template cannot express values in which characters are spelled otherwise")
         if tools.format is ToolFormat.JSON_NATIVE:

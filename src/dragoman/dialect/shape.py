@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dragoman.dialect.markers import SPACES, opening_words, words
-from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfile
+from dragoman.template.profile import ContentMode, Marker, Piece, Profile, Slot, ToolFormat, ToolProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,40 @@ def call_shape(tools: ToolProfile) -> CallShape:
         section_end=section_end,
         bare=not distinctive(section) and not distinctive(first.text),
     )
+
+
+def joint(profile: Profile) -> str:
+    """The text in front of every block of a turn, answer or call, where calls have no opener of their own; else empty.
+
+    ``>>>all\nHello>>>get_weather\n{...}``: the header ends with it, and it parts two calls.
+    """
+    tools = profile.tools
+    text = "" if tools is None else tools.separator.text
+    if tools is None or tools.array or not text or not profile.assistant_header.rstrip().endswith(text):
+        return ""
+    return text if call_shape(tools).bare else ""
+
+
+def opening_word(profile: Profile) -> str:
+    """The word that opens an answer where it is a word that answers hold, so that its place alone tells it."""
+    text = profile.content.open.text
+    wrapped = profile.content.mode is ContentMode.WRAPPED
+    return text if wrapped and joint(profile) and text.replace("_", "").isalnum() else ""
+
+
+def literal_values(tools: ToolProfile) -> bool:
+    """True: nothing closes a tagged value, so it is a JSON or Python literal that ends by itself."""
+    if tools.format is not ToolFormat.TAG_WITH_TAGGED or tools.syntax is not None or tools.nested is not None:
+        return False
+    at = tools.argument.index(Slot.VALUE) if Slot.VALUE in tools.argument else len(tools.argument)
+    return not any(isinstance(piece, Marker) and piece.text for piece in tools.argument[at + 1 :])
+
+
+def string_word(tools: ToolProfile) -> str:
+    """The word beside a key that says that the value is a string, and says it of no other type; else empty."""
+    words_of = dict(tools.type_words)
+    word = words_of.pop("string", "")
+    return word if Slot.TYPE in tools.argument and word not in words_of.values() else ""
 
 
 def distinctive(text: str) -> bool:

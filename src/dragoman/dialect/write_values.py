@@ -13,6 +13,7 @@ from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, r
 from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
+from dragoman.dialect.shape import string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.dialect.write_nested import NestedNotation
 from dragoman.dialect.write_objects import QuotedNotation, TreeWriter
@@ -56,6 +57,7 @@ class ValueWriter:
         self.profile = profile
         self.controls = controls
         self.styles = dict(profile.value_styles)
+        self.string_word = string_word(profile)
         self.escapes = profile.escapes
         self.char = _spelled_char(self.escapes.value)
         pieces = profile.argument
@@ -135,19 +137,46 @@ class ValueWriter:
         return properties, required
 
     def _argument(self, tool: Tool, key: str, wanted: Any, root: Any) -> Node:
-        out: list[Node] = []
         pointer = f"/properties/{_escaped(key)}"
+        types = declared_types(wanted, root)
+        if self.string_word and (not types or (len(types) > 1 and "string" in types)):
+            # The word tells which of them the value is, so both are chosen together.
+            strings, others = self._apart(wanted, root, pointer)
+            kinds = sorted((types or set(JSON_TYPES)) - {"string"})
+            other = self._type_word({"type": kinds}, root, pointer)
+            way = self._pieces(tool, key, pointer, lit(self.string_word), strings)
+            return alt(way, self._pieces(tool, key, pointer, other, others))
+        word = self._type_word(wanted, root, pointer) if Slot.TYPE in self.profile.argument else EMPTY
+        return self._pieces(tool, key, pointer, word, self._value(wanted, root, pointer))
+
+    def _apart(self, wanted: Any, root: Any, pointer: str) -> tuple[Node, Node]:
+        """(strings, other values) of a parameter that may be either, where a word beside the key tells them apart."""
+        if not declared_types(wanted, root):
+            self._check_untyped(wanted, pointer)
+            return self._free_string(()), self._others(root, pointer)
+        strings: list[Node] = []
+        others: list[Node] = []
+        for branch, at in _branches(wanted, root, pointer):
+            types = declared_types(branch, root)
+            if "string" in types:
+                strings.append(self._string(branch, root, at, ()))
+            if types - {"string"}:
+                others.append(self._json(_without_string(branch, at), root, at))
+        return alt(*strings), alt(*others)
+
+    def _pieces(self, tool: Tool, key: str, pointer: str, word: Node, value: Node) -> Node:
+        out: list[Node] = []
         for at, piece in enumerate(self.profile.argument):
             if isinstance(piece, Marker):
                 out.append(marker(piece.written, self.controls))
             elif piece is Slot.KEY:
                 out.append(self._key(tool, key, at, pointer))
             elif piece is Slot.VALUE:
-                out.append(self._value(wanted, root, pointer))
+                out.append(value)
             elif piece is Slot.INDEX:
                 out.append(Repeat(DIGIT, 1, _INDEX_DIGITS))
             else:
-                out.append(self._type_word(wanted, root, pointer))
+                out.append(word)
         return seq(*out)
 
     def _key(self, tool: Tool, key: str, at: int, pointer: str) -> Node:
@@ -187,11 +216,18 @@ class ValueWriter:
         if types and "string" not in types:
             return self._json(wanted, root, pointer)
         if not types:
-            if isinstance(wanted, Mapping) and set(wanted) - ANNOTATIONS:
-                raise SchemaError("say which type this parameter has", pointer=pointer, param="tools")
-            others = [kind for kind in _OTHERS if not self.escapes.json or kind in _PLAIN]
-            return alt(self._json({"type": others}, root, pointer), self._free_string(_OTHERS))
+            self._check_untyped(wanted, pointer)
+            return alt(self._others(root, pointer), self._free_string(_OTHERS))
         return self._union(wanted, root, pointer)
+
+    def _check_untyped(self, wanted: Any, pointer: str) -> None:
+        if isinstance(wanted, Mapping) and set(wanted) - ANNOTATIONS:
+            raise SchemaError("say which type this parameter has", pointer=pointer, param="tools")
+
+    def _others(self, root: Any, pointer: str) -> Node:
+        """Any value that is no string."""
+        kinds = [kind for kind in _OTHERS if not self.escapes.json or kind in _PLAIN]
+        return self._json({"type": kinds}, root, pointer)
 
     def _json(self, wanted: Any, root: Any, pointer: str) -> Node:
         if self.escapes.json and not declared_types(wanted, root) <= _PLAIN:
@@ -217,6 +253,8 @@ class ValueWriter:
         return alt(*ways)
 
     def _free_string(self, others: Sequence[str]) -> Node:
+        if not others:
+            return Without(Repeat(self.char), self.forbidden)
         return Without(_unlike(others, self.escapes.value, self.char), self.forbidden)
 
     def _string(self, wanted: Any, root: Any, pointer: str, others: Sequence[str]) -> Node:
@@ -226,7 +264,7 @@ class ValueWriter:
 
     def _one_string(self, wanted: Any, pointer: str, others: Sequence[str]) -> Node | None:
         if not isinstance(wanted, Mapping):
-            return self._free_string(others) if others else Without(Repeat(self.char), self.forbidden)
+            return self._free_string(others)
         listed = [wanted["const"]] if "const" in wanted else wanted.get("enum")
         if listed is not None:
             texts = [value for value in listed if isinstance(value, str)]

@@ -11,11 +11,11 @@ from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
 from dragoman.dialect.reader import empty_blocks, read_as_reasoning, repeated_headers
 from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
-from dragoman.dialect.shape import call_shape, distinctive, openers
+from dragoman.dialect.shape import call_shape, distinctive, joint, openers, opening_word
 from dragoman.dialect.tolerances import around_bare_calls, other_forms, short_opener
 from dragoman.dialect.write_calls import CallWriter
 from dragoman.grammar.json import json_text
-from dragoman.grammar.nodes import EMPTY, AnyChar, Gbnf, Node, Ref, Repeat, Without, alt, opt, schema, seq
+from dragoman.grammar.nodes import EMPTY, AnyChar, Choice, Gbnf, Node, Ref, Repeat, Without, alt, opt, schema, seq
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, Slot, ToolFormat, ToolProfile
 
 
@@ -102,6 +102,13 @@ class _Writer:
             return Ref("write.calls")
         if self.request.answer is not None:
             return alt(answer, Ref("write.calls"))
+        between = joint(self.profile)
+        if between:
+            calls = Ref("write.calls")
+            said = alt(*(way for way in answer.items if way != EMPTY)) if isinstance(answer, Choice) else answer
+            return alt(seq(said, opt(seq(marker(between, self.controls), calls))), calls, EMPTY)
+        if self.profile.content.mode is ContentMode.WRAPPED_WITH_CALLS:
+            return alt(answer, seq(opt(self._enclosed(answer)), Ref("write.calls")))
         return seq(answer, opt(Ref("write.calls")))
 
     def _wrapped(self, answer: Node, *, reasoned: bool) -> Node:
@@ -109,8 +116,12 @@ class _Writer:
         always = content.mode is ContentMode.WRAPPED
         if not always and not (reasoned and content.mode is ContentMode.WRAPPED_WITH_REASONING):
             return answer
-        wrapped = seq(self._written(content.open), answer, self._written(content.close))
+        wrapped = self._enclosed(answer)
         return wrapped if self.request.answer is not None else alt(wrapped, EMPTY)
+
+    def _enclosed(self, answer: Node) -> Node:
+        content = self.profile.content
+        return seq(self._written(content.open), answer, self._written(content.close))
 
     def _answer(self) -> Node:
         answer = self.request.answer
@@ -130,7 +141,8 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
         texts += [words(part.text)[0] for part in (reasoning.open, reasoning.close) if part.text]
         texts += filter(None, [short_opener(reasoning.open.text)])
     if profile.content.mode is not ContentMode.PLAIN:
-        texts += [words(part.text)[0] for part in (profile.content.open, profile.content.close) if part.text]
+        around = (profile.content.open, profile.content.close)
+        texts += [words(part.text)[0] for part in around if part.text and part.text != opening_word(profile)]
     if profile.tools is not None and (request.tools or request.reads_calls):
         texts += openers(profile.tools) or _bare_names(profile.tools, request)
         for form in other_forms(profile.tools, request):
@@ -138,6 +150,8 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
         if call_shape(profile.tools).bare:
             texts += [text for text, _ in around_bare_calls(request) if distinctive(text)]
     texts += repeated_headers(profile)
+    if opening_word(profile):
+        texts.append(joint(profile) + opening_word(profile))
     if not request.reads_calls:
         texts += empty_blocks(profile)
     return tuple(dict.fromkeys(text.encode() for text in texts if text))

@@ -160,7 +160,7 @@ class Completions(HttpEngine):
                 if piece is not None:
                     yield piece
         if reader.finish is None:
-            raise EngineError(f"{self.base_url} ended its answer before it was complete; did the server stop?")
+            raise self.ended_early()
         yield reader.last()
 
 

@@ -17,7 +17,7 @@ from dragoman.engines.event_stream import read_events
 from dragoman.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import httpx
     from typing_extensions import Self
@@ -33,6 +33,7 @@ class Timeouts:
 
 
 DEFAULT_TIMEOUTS = Timeouts()
+_SHOWN = 200  # bytes of an answer that an error quotes
 
 
 class HttpEngine:
@@ -89,7 +90,7 @@ class HttpEngine:
         with self._mapped_failures():
             response = await self._client.request(method, path, json=body, timeout=self._timeouts.lookup)
         if response.status_code != 200:
-            raise refusal(response.status_code, response.content)
+            raise refusal(response.status_code, response.content, response.headers)
         return json_object(response.text, status=response.status_code)
 
     async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[str, None]:
@@ -97,10 +98,18 @@ class HttpEngine:
         with self._mapped_failures():
             async with self._client.stream("POST", path, json=body) as response:
                 if response.status_code != 200:
-                    raise refusal(response.status_code, await response.aread())
-                async with aclosing(read_events(response.aiter_bytes())) as events:
+                    raise refusal(response.status_code, await response.aread(), response.headers)
+                told = _Body(response)
+                async with aclosing(read_events(told.pieces())) as events:
+                    data = None
                     async for data in events:
                         yield data
+                if data is None:
+                    raise EngineError(
+                        f"{self.base_url} answered {path} with {told.described}, and with no event: is this the "
+                        "address of an engine's API, or that of something in front of it?",
+                        address=self.base_url,
+                    )
 
     @contextmanager
     def _mapped_failures(self) -> Iterator[None]:
@@ -110,11 +119,38 @@ class HttpEngine:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise EngineError(f"cannot reach an engine at {self.base_url}: {error}; is it running?") from error
+            told = f"cannot reach an engine at {self.base_url}: {error}; is it running?"
+            raise EngineError(told, address=self.base_url) from error
         except httpx.TimeoutException as error:
-            raise EngineError(f"{self.base_url} said nothing for too long and was given up") from error
+            told = f"{self.base_url} said nothing for too long and was given up"
+            raise EngineError(told, address=self.base_url) from error
         except httpx.HTTPError as error:
-            raise EngineError(f"{self.base_url} went away: {error or type(error).__name__}") from error
+            told = f"{self.base_url} went away: {error or type(error).__name__}"
+            raise EngineError(told, address=self.base_url) from error
+
+    def ended_early(self) -> EngineError:
+        """The error of a stream that ended without the engine's word that it is complete."""
+        told = f"{self.base_url} ended its answer before it was complete; did the server stop?"
+        return EngineError(told, address=self.base_url)
+
+
+class _Body:
+    """A response's body as it comes, and what it is, for people."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._start = b""
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        async for piece in self._response.aiter_bytes():
+            if len(self._start) < _SHOWN:
+                self._start = (self._start + piece)[:_SHOWN]
+            yield piece
+
+    @property
+    def described(self) -> str:
+        kind = self._response.headers.get("content-type", "no content type")
+        return f"{kind}, {self._start!r}" if self._start else f"{kind} and no body"
 
 
 def read_event(data: str) -> dict[str, Any]:
@@ -128,8 +164,14 @@ def read_event(data: str) -> dict[str, Any]:
     return event
 
 
-def refusal(status: int, body: bytes) -> EngineError:
+def refusal(status: int, body: bytes, headers: Mapping[str, str]) -> EngineError:
     """The error of an answer that is not 200: ``{"error": ...}``, a bare error object, or ``{"detail": ...}``."""
+    error = _refusal(status, body)
+    error.retry_after = headers.get("retry-after")
+    return error
+
+
+def _refusal(status: int, body: bytes) -> EngineError:
     try:
         value = json.loads(body)
         if isinstance(value, dict):
@@ -140,7 +182,7 @@ def refusal(status: int, body: bytes) -> EngineError:
                 return failure(value, status)
     except ValueError:
         pass
-    return EngineError(f"the engine answered with HTTP {status}: {body[:200]!r}", status=status)
+    return EngineError(f"the engine answered with HTTP {status}: {body[:_SHOWN]!r}", status=status)
 
 
 def failure(reported: Any, status: int | None) -> EngineError:
@@ -156,7 +198,9 @@ def failure(reported: Any, status: int | None) -> EngineError:
             f"{reported.get('n_ctx', '?')}; shorten the conversation or start the engine with a larger context"
         )
     return EngineError(
-        f"the engine refused: {message}" if seen and seen < 500 else f"the engine failed: {message}", status=seen
+        f"the engine refused: {message}" if seen and seen < 500 else f"the engine failed: {message}",
+        status=seen,
+        param=param if isinstance(param := reported.get("param"), str) else None,
     )
 
 

@@ -76,7 +76,7 @@ class LlamaServer(HttpEngine):
                 counted = predicted
                 if event.get("stop"):
                     return
-        raise EngineError(f"{self.base_url} ended its answer before it was complete; did the server stop?")
+        raise self.ended_early()
 
 
 def completion_body(request: Generation) -> dict[str, Any]:

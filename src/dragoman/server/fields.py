@@ -120,14 +120,20 @@ _FORM = "give response_format"
 # What other servers take beyond the API, by their names. Samplers are refused where the engine does not take them too.
 SAMPLER_REFUSALS: Mapping[str, Refusal] = {
     **dict.fromkeys(
-        ("repeat_penalty", "repetition_penalty", "length_penalty", "typical_p"), Refusal((1,), _NO_SAMPLER)
+        ("repeat_penalty", "repetition_penalty", "length_penalty", "typical_p", "typ_p", "tfs_z"),
+        Refusal((1,), _NO_SAMPLER),
     ),
     **dict.fromkeys(("mirostat", "min_tokens", "dry_multiplier", "xtc_probability"), Refusal((0,), _NO_SAMPLER)),
+    **dict.fromkeys(("min_new_tokens", "min_keep", "top_a", "n_indent"), Refusal((0,), _NO_SAMPLER)),
+    **dict.fromkeys(("t_max_predict_ms",), Refusal((0, -1), _NO_SAMPLER)),
+    **dict.fromkeys(("adaptive_target",), Refusal((-1,), _NO_SAMPLER)),
     **dict.fromkeys(("dynatemp_range",), Refusal((0,), _NO_SAMPLER)),
     **dict.fromkeys(("top_n_sigma",), Refusal((-1,), _NO_SAMPLER)),
-    **dict.fromkeys(("ignore_eos", "use_beam_search"), Refusal((False,), _NO_SAMPLER)),
+    **dict.fromkeys(("ignore_eos", "use_beam_search", "early_stopping"), Refusal((False,), _NO_SAMPLER)),
     **dict.fromkeys(("stop_token_ids", "bad_words", "allowed_token_ids"), Refusal(([],), _NO_SAMPLER)),
-    "stop_regex": Refusal((), _NO_SAMPLER),
+    **dict.fromkeys(("logits_processors", "lora", "samplers"), Refusal(([],), _NO_SAMPLER)),
+    **dict.fromkeys(("stop_regex", "custom_logit_processor", "repetition_detection"), Refusal((), _NO_SAMPLER)),
+    "sampling_seed": Refusal((), "give seed"),
     "n_predict": Refusal((-1,), "give max_tokens"),
     "max_new_tokens": Refusal((), "give max_tokens"),
 }
@@ -137,6 +143,40 @@ FORM_REFUSALS: Mapping[str, Refusal] = {
     "ebnf": Refusal((), "give grammar, in llama.cpp's notation"),
     "chat_template": Refusal((), "the template is the server's; what it reads can be set by chat_template_kwargs"),
     "documents": Refusal(([],), "give chat_template_kwargs, if the template reads documents"),
+}
+
+
+_TOLD = "this server does not tell it"
+_ENDS = "stop texts are no part of an answer"
+_ITS_OWN = "grammars and marks are the server's business; give tools, response_format or grammar"
+# What other servers' answers can hold, or how they make them; for chats.
+ANSWER_REFUSALS: Mapping[str, Refusal] = {
+    **dict.fromkeys(
+        ("return_token_ids", "return_tokens_as_token_ids", "return_hidden_states"), Refusal((False,), _TOLD)
+    ),
+    **dict.fromkeys(("post_sampling_probs",), Refusal((False,), "log probabilities are those before sampling")),
+    **dict.fromkeys(("prompt_logprobs", "response_fields"), Refusal((), _TOLD)),
+    "n_probs": Refusal((0,), "give logprobs and top_logprobs"),
+    **dict.fromkeys(("include_stop_str_in_output", "no_stop_trim"), Refusal((False,), _ENDS)),
+    **dict.fromkeys(
+        ("skip_special_tokens", "spaces_between_special_tokens"), Refusal((True,), "control tokens are never content")
+    ),
+    "add_special_tokens": Refusal((False,), "the chat template writes them"),
+    "truncate_prompt_tokens": Refusal((), "shorten the conversation"),
+    **dict.fromkeys(("grammar_lazy", "thinking_forced_open"), Refusal((False,), _ITS_OWN)),
+    **dict.fromkeys(("grammar_triggers", "preserved_tokens"), Refusal(([],), _ITS_OWN)),
+    "parse_tool_calls": Refusal((True,), "give no tools, or tool_choice none"),
+    "reasoning_in_content": Refusal((False,), "give reasoning_format none"),
+    "separate_reasoning": Refusal((True,), "give reasoning_format none"),
+    "stream_reasoning": Refusal((True,), "give stream false"),
+    "thinking": Refusal(({},), "give enable_thinking or reasoning_budget_tokens"),
+    "reasoning": Refusal(({},), "give reasoning_effort, enable_thinking or reasoning_budget_tokens"),
+    **dict.fromkeys(
+        ("thinking_budget", "thinking_token_budget", "reasoning_budget"),
+        Refusal((-1,), "give reasoning_budget_tokens"),
+    ),
+    "max_output_tokens": Refusal((), "give max_tokens"),
+    "stop_sequences": Refusal(([],), "give stop"),
 }
 
 
@@ -194,6 +234,9 @@ def turn_arguments(body: Mapping[str, Any]) -> dict[str, Any]:
     schema = body.get("json_schema")  # llama-server's own name for the commonest response_format
     if schema is not None and "response_format" not in arguments:
         arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
+    if arguments.get("continue_final_message"):
+        # Other servers want it to be false here, as nothing is opened behind the message.
+        arguments.pop("add_generation_prompt", None)
     if arguments.get("reasoning_format") == "deepseek-legacy":  # today the same, also to llama-server
         arguments["reasoning_format"] = "deepseek"
     thinking = arguments.get("chat_template_kwargs", {}).get("enable_thinking")

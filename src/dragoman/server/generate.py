@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from dragoman.chat import Delta, Problem
 from dragoman.engine import Chunk, Engine
+from dragoman.server.begun_calls import BegunCalls
 from dragoman.server.jobs import Ended, Job, Piece, Said, Usage
 from dragoman.server.likelihood import Alignment, scored
 from dragoman.server.reading import Reading
@@ -30,9 +31,9 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
 
     Tokens are counted by the engine; where it does not tell (the answer was ended by a stop text of the client), by
     the ids that came, a piece without ids as one. Where the budget of reasoning is spent, the engine is stopped and
-    goes on behind a prompt that holds the reasoning and its end.
+    goes on behind a prompt that holds the reasoning and its end; what it thinks there is beyond the budget too.
     """
-    stop, repeats, tally = StopTexts(job.stop), Repeats(), _Tally(job)
+    stop, calls, repeats, tally = StopTexts(job.stop), BegunCalls(), Repeats(), _Tally(job)
     problems: tuple[Problem, ...] = ()
     while True:
         turn, budget, spent = job.turn, job.budget, False
@@ -41,7 +42,7 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
             async for chunk in chunks:
                 deltas = turn.feed(chunk.text) if chunk.text else []
                 tally.count(chunk, deltas)
-                for delta in repeats.push(stop.push(deltas)):
+                for delta in repeats.push(calls.push(stop.push(deltas))):
                     yield tally.said(delta)
                 reason = chunk.finish or reason
                 if stop.found is not None or (turn.ended and chunk.finish is None):
@@ -53,15 +54,21 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
                         break
         if budget is None or not spent:
             break
+        if budget.go_on is None:
+            reason = "length"
+            break
         # What a marker might have been is dropped with the marker: the prompt writes the end of the reasoning now.
         problems += turn.message.problems
         go_on = partial(budget.go_on, turn.message.reasoning_content, tally.completion)
         tally.go_on()
         job = await anyio.to_thread.run_sync(go_on)
-    for delta in [*repeats.push([*stop.push(turn.finish(reason)), *stop.rest()]), *repeats.rest()]:
+    last = calls.push([*stop.push(turn.finish(reason)), *stop.rest()])
+    for delta in [*repeats.push(last), *repeats.rest()]:
         yield tally.said(delta)
-    # What stands behind a stop text was read and not delivered, so the turn may know of calls that nobody else does.
-    finish_reason = turn.finish_reason if stop.found is None else "tool_calls" if tally.called else "stop"
+    finish_reason = turn.finish_reason
+    # The turn may know of calls that nobody else does: they stand behind a stop text, or never came to arguments.
+    if stop.found is not None or finish_reason == "tool_calls":
+        finish_reason = "tool_calls" if tally.called else "stop"
     yield Ended(finish_reason, tally.usage, problems + turn.message.problems, stop.found, job.unconstrained)
 
 

@@ -35,12 +35,13 @@ class Usage:
 class Budget:
     """A bound of the reasoning, in tokens. inside: is reasoning being written now.
 
-    go_on: from the reasoning so far and the tokens used to the job that goes on behind it; takes long.
+    go_on: from the reasoning so far and the tokens used to the job that goes on behind it; takes long. None: the answer
+    ends with its budget.
     """
 
     tokens: int
     inside: Callable[[], bool]
-    go_on: Callable[[str, int], Job[Reading]]
+    go_on: Callable[[str, int], Job[Reading]] | None
 
 
 @dataclass(frozen=True, slots=True)

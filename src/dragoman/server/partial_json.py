@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from typing import Any
+from typing import Any, Final
 
+# Levels of an object: clients' parsers give up behind 200.
+DEPTH_MAX: Final = 128
+# Characters of one number, which is read anew with every piece of it.
+NUMBER_MAX: Final = 1_000
+
+_WHITE = " \t\r\n"
 _SPACE = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*')
-_STRING_END = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+# Half a surrogate pair is no character: strict parsers refuse it, and no answer could be written with it.
+_STRING = re.compile(
+    r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r'|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})[^"\\\x00-\x1f]*)*'
+)
+_STRING_END = re.compile(
+    r"\\(?:u(?:[0-9a-fA-F]{0,3}|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?))?\Z"
+)
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 _SCALAR_PART = re.compile(
     r"(?:-?(?:0|[1-9][0-9]*)\.|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][-+]?|-|t|tr|tru|f|fa|fal|fals|n|nu|nul)\Z"
@@ -23,13 +36,18 @@ _WHOLE = frozenset({"first key", "first value", "comma", "end"})
 class ObjectPrefix:
     """Text in pieces; lets through what keeps the whole the beginning of one JSON object, and nothing after a fault.
 
-    whole: where in the text that came last an object could be closed; ``closing`` does that there.
+    A fault is also what readers of JSON differ about: half a surrogate pair, a number that no double holds, more than
+    ``DEPTH_MAX`` levels. A number waits for what follows it, and an escape for its end, as a part of one says another
+    thing or none.
+    whole: where in the text that came last, white space in front of the object not counted, an object could be closed;
+    ``closing`` does that there.
     """
 
     def __init__(self) -> None:
         self._stack: list[str] = []
         self._state = "start"  # start, first key, key, colon, first value, value, comma, end
-        self._open = ""  # the beginning of a token that has been let through
+        self._open = ""  # the beginning of a token that goes on
+        self._held = 0  # characters at the end of ``_open`` that have not been let through
         self.broken = False
         self.whole = 0
 
@@ -38,23 +56,30 @@ class ObjectPrefix:
         """The marks that close what is open. Brackets open and close in whole places only, so they fit the last."""
         return "".join(_CLOSER[mark] for mark in reversed(self._stack))
 
+    @property
+    def complete(self) -> bool:
+        """One whole object came, and nothing else."""
+        return self._state == "end" and not self.broken
+
     def push(self, piece: str) -> str:
-        """The part of the piece that may be sent."""
-        if self.broken:
+        """What may be sent now."""
+        if self._state == "start":  # white space alone begins nothing that clients could read
+            piece = piece.lstrip(_WHITE)
+        if self.broken or not piece:
             return ""
-        text, skip, at = self._open + piece, len(self._open), 0
+        text, sent, at = self._open + piece, len(self._open) - self._held, 0
         while True:
             at = _end(_SPACE, text, at)
             if at >= len(text):
-                self._open = ""
-                return piece
+                self._open, self._held = "", 0
+                return text[sent:]
             after = self._token(text, at)
             if after is None:
                 self.broken = True
-                return text[skip:at]
+                return text[sent:at]
             if after < 0:  # the text ends inside a token
-                self._open = _tail(text[at:])
-                return piece
+                self._open, self._held = _tail(text[at:])
+                return text[sent : len(text) - self._held]
             at = after
             if self._state in _WHOLE:
                 self.whole = at
@@ -88,7 +113,9 @@ class ObjectPrefix:
             return None
         return at + 1
 
-    def _nest(self, mark: str, at: int) -> int:
+    def _nest(self, mark: str, at: int) -> int | None:
+        if len(self._stack) == DEPTH_MAX:
+            return None
         self._stack.append(mark)
         self._state = "first key" if mark == "{" else "first value"
         return at + 1
@@ -103,9 +130,11 @@ class ObjectPrefix:
     def _scalar(self, text: str, at: int) -> int | None:
         found = _SCALAR.match(text, at)
         end = found.end() if found else at
+        if end - at > NUMBER_MAX:
+            return None
         if end == len(text) or _SCALAR_PART.fullmatch(text, at):
             return -1
-        if found is None or text[end] not in ",]} \t\r\n":
+        if found is None or text[end] not in ",]} \t\r\n" or _is_too_large(found.group()):
             return None
         self._state = "comma"
         return end
@@ -116,32 +145,30 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _tail(token: str) -> str:
-    """Enough of an open token to go on with: of a string the opening quote and an open escape."""
+def _is_too_large(scalar: str) -> bool:
+    return scalar[0] not in "tfn" and math.isinf(float(scalar))
+
+
+def _tail(token: str) -> tuple[str, int]:
+    """Enough of an open token to go on with, of a string the opening quote and an open escape; and how much of its
+    end has to wait."""
     if not token.startswith('"'):
-        return token
-    found = _STRING_END.search(token)
-    return '"' + (found.group() if found and _is_open_escape(token, found.start()) else "")
+        return token, len(token)
+    end = _end(_STRING, token, 0)
+    return '"' + token[end:], len(token) - end
 
 
-def _is_open_escape(token: str, at: int) -> bool:
-    """True: the backslash at ``at`` is not itself escaped."""
-    return (len(token[: at + 1]) - len(token[: at + 1].rstrip("\\"))) % 2 == 1
+def is_object(text: str) -> bool:
+    """True: the text is one whole object, and ``ObjectPrefix`` lets all of it through."""
+    prefix = ObjectPrefix()
+    prefix.push(text)
+    return prefix.complete
 
 
 def read_object(text: str) -> dict[str, Any]:
     """The object that the text writes; of one that was cut off or broken the members that are whole."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = _whole_members(text)
-    return value if isinstance(value, dict) else {}
-
-
-def _whole_members(text: str) -> Any:
+    text = text.lstrip(_WHITE)
     prefix = ObjectPrefix()
     prefix.push(text)
-    try:
-        return json.loads(text[: prefix.whole] + prefix.closing)
-    except (ValueError, RecursionError):
-        return None
+    value = json.loads((text[: prefix.whole] + prefix.closing) or "{}")
+    return value if isinstance(value, dict) else {}

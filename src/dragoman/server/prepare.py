@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from dragoman.engine import NO_SETTINGS, EngineInfo, Generation, ModelSettings, Sampling
-from dragoman.errors import LimitError, SchemaError, UsageError
+from dragoman.errors import DragomanError, LimitError, SchemaError, UsageError
 from dragoman.format import ChatFormat
 from dragoman.server.ask import Ask, RawAsk
 from dragoman.server.budget import with_budget
@@ -56,9 +56,10 @@ def prepare(
         generation = _constrained(generation, turn, fmt, info)
         unconstrained = None
     except SchemaError as error:
+        told = _placed(error, turn, fmt)
         if not _may_go_free(turn):
-            raise
-        unconstrained = str(error)
+            raise told from error
+        unconstrained = str(told)
     return Job(turn, generation, request.stop, unconstrained, fmt.vocab)
 
 
@@ -178,6 +179,21 @@ def _constrained(generation: Generation, turn: Turn, fmt: ChatFormat, info: Engi
         "use tool_choice auto and no response_format, or another engine",
         param="tool_choice" if turn.request.answer is None else "response_format",
     )
+
+
+def _placed(error: SchemaError, turn: Turn, fmt: ChatFormat) -> UsageError:
+    """The error with the field of the request whose schema it is about."""
+    request = turn.request
+    if request.answer is not None:
+        return UsageError(f"response_format: {error}", param="response_format")
+    for at, tool in enumerate(request.tools):
+        try:
+            fmt.writer(replace(request, tools=(tool,), choice="required", allowed=()))
+        except SchemaError as own:
+            return UsageError(f"tools[{at}], {tool.name!r}: {own}", param=f"tools[{at}].function.parameters")
+        except DragomanError:
+            continue  # of another kind than the one that is looked for
+    return error
 
 
 def _may_go_free(turn: Turn) -> bool:

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from dragoman.engine import Engine
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, EngineError
 from dragoman.server import wire
 from dragoman.server.generate import follow
 from dragoman.server.jobs import Ended, Job, Said, Usage
@@ -34,8 +34,11 @@ def failure(error: Exception, path: str = "") -> JSONResponse:
     """The answer to a request to ``path`` that failed before anything was sent."""
     if not isinstance(error, (DragomanError, RecursionError)):
         LOG.error("a request failed", exc_info=error)
+    elif isinstance(error, EngineError):
+        LOG.warning("%s", error)  # clients are not told all of it
     status = wire.status_of(error)
-    return JSONResponse(wire.shaped(path, status, wire.error_body(error)), status_code=status)
+    body = wire.shaped(path, status, wire.error_body(error))
+    return JSONResponse(body, status_code=status, headers=wire.headers_of(error))
 
 
 @dataclass(slots=True)

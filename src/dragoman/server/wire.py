@@ -62,16 +62,26 @@ def model(name: str, created: int) -> dict[str, Any]:
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status for an error. An engine that refuses a request says that the request is wrong."""
-    if isinstance(error, EngineError) and error.status in _REFUSALS:
-        return 400
+    """The HTTP status for an error. An engine that refuses a request says that the request is wrong; one that has too
+    much to do says when to ask again."""
+    if isinstance(error, EngineError):
+        return 400 if error.status in _REFUSALS else 429 if error.status == 429 else error.status_hint
     if isinstance(error, RecursionError):
         return 400
     return error.status_hint if isinstance(error, DragomanError) else 500
 
 
+def headers_of(error: Exception) -> dict[str, str]:
+    """What the head of an answer says of an error."""
+    after = error.retry_after if isinstance(error, EngineError) else None
+    return {"retry-after": after} if after and after.isascii() and after.isprintable() else {}
+
+
 def message_of(error: Exception) -> str:
-    """What an error says to the outside. Of what is no DragomanError nothing is told but that it happened."""
+    """What an error says to the outside. Of what is no DragomanError nothing is told but that it happened, and an
+    engine's address is the operator's business."""
+    if isinstance(error, EngineError) and error.address:
+        return str(error).replace(error.address, "the engine's address")
     if isinstance(error, RecursionError):
         return "the request is nested too deep"
     return str(error) if isinstance(error, DragomanError) else "the server failed; its log says why"
@@ -79,7 +89,7 @@ def message_of(error: Exception) -> str:
 
 def error_body(error: Exception) -> dict[str, Any]:
     """``{"error": ...}`` as OpenAI's clients read it."""
-    param = error.param if isinstance(error, UsageError) else None
+    param = error.param if isinstance(error, (UsageError, EngineError)) else None
     code = None
     if isinstance(error, LimitError):
         code = "context_length_exceeded" if error.bound == "context_tokens" else f"limit_{error.bound}"
@@ -118,6 +128,8 @@ def anthropic_error(status: int, message: str) -> dict[str, Any]:
 
 
 def _error_kind(error: Exception) -> str:
+    if isinstance(error, EngineError) and error.status in (*_REFUSALS, 429):
+        return "rate_limit_error" if error.status == 429 else "invalid_request_error"
     kinds: dict[type[Exception], str] = {
         EngineError: "engine_error",
         OutputError: "model_error",

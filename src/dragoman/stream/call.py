@@ -61,10 +61,16 @@ class CallBuilder:
         self._in_id = False
         self._unescaper: JsonUnescaper | None = None
         self._writer: ArgumentsWriter | None = None
+        self._stray: list[str] | None = None  # of an open region of text that belongs to no argument
 
     @property
     def started(self) -> bool:
         return self._started
+
+    @property
+    def broken(self) -> bool:
+        """It left its format, and what was delivered of its arguments is no object."""
+        return self._broken and not is_json_object("".join(self._arguments))
 
     @property
     def raw(self) -> str:
@@ -87,6 +93,8 @@ class CallBuilder:
             self._text = []
         elif tag == "args.json":
             self._unescaper = JsonUnescaper()
+        elif tag == "stray":
+            self._stray = []
         elif tag.startswith("value."):
             out += self._deliver(self._tagged().begin_value(tag))
         return out
@@ -103,6 +111,8 @@ class CallBuilder:
             return self._deliver((self._writer or self._tagged()).feed(text))
         if tag in _WHOLE:
             self._text.append(text)
+        elif tag == "stray" and self._stray is not None:
+            self._stray.append(text)
         elif tag == "args.json" and self._unescaper is not None:
             return self._deliver(self._unescaper.feed(text))
         return []
@@ -111,6 +121,8 @@ class CallBuilder:
         """A region inside the call is complete."""
         if tag in _WHOLE:
             return self._close_whole(tag)
+        if tag == "stray":
+            self._note_stray()
         if tag == "args.json" and self._unescaper is not None:
             return self._deliver(self._unescaper.finish())
         if self._broken:
@@ -148,6 +160,7 @@ class CallBuilder:
         """The output ends by length inside the call: what came is kept, nothing is added."""
         out = self._start(final=True)
         called = self._called if self._name is not None or not self.raw else f"{self._called}, which began {self.raw!r}"
+        self._note_stray()
         out += self._break_off("truncated", f"the output ended by length inside the call of {called}")
         self._note_unread()
         return out
@@ -169,6 +182,13 @@ class CallBuilder:
         if unread and self._name is not None:
             told = ", ".join(f"{key!r}: {_shortened(value)}" for key, value in unread)
             self.problems.append(("unread_members", f"the call of {self._called} holds more than a call: {told}"))
+
+    def _note_stray(self) -> None:
+        if self._stray is None:
+            return
+        text, self._stray = "".join(self._stray).strip(WHITE), None
+        told = f"holds text that belongs to no argument: {_shortened(repr(text))}" if text else "lacks a closer"
+        self.problems.append(("stray_text", f"the call of {self._called} {told}"))
 
     @property
     def _called(self) -> str:

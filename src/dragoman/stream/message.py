@@ -87,6 +87,8 @@ class MessageBuilder:
         self._call: CallBuilder | None = None
         self._problems: list[Problem] = []
         self._truncated = False
+        self._cut = False
+        self._inside: int | None = None  # where the open call was left last, or its inner region closed
         self._ended = False
         self._finished = False
 
@@ -104,6 +106,11 @@ class MessageBuilder:
     @property
     def has_calls(self) -> bool:
         return any(call.started for call in self._calls[:1])
+
+    @property
+    def cut(self) -> bool:
+        """Nothing follows a call that broke off before its arguments were an object and before any closer."""
+        return self._cut
 
     @property
     def ended(self) -> bool:
@@ -129,6 +136,7 @@ class MessageBuilder:
             return self._open(event.tag)
         if isinstance(event, Closed):
             return self._close_through(event.tag)
+        self._inside = event.position
         self.note("unexpected_text", f"the output left its format (behind {event.label!r})", event.position)
         if self._call is not None:
             self._call.fail()
@@ -168,8 +176,9 @@ class MessageBuilder:
         self._regions.append(_Region(tag))
         if tag == "reasoning":
             self._blank_content, self._blank_reasoning = [], []
+            self._cut = False
         elif tag == "call":
-            self._blank_content = []
+            self._blank_content, self._inside, self._cut = [], None, False
             self._call = CallBuilder(
                 len(self._calls),
                 tools=self._tools,
@@ -200,6 +209,8 @@ class MessageBuilder:
             parents = ("arg",)
         elif tag.startswith("value."):
             parents = ("arg", "value.array")
+        elif tag == "stray":
+            parents = ("call", "arg", "value.array")
         elif tag not in _IN_CALL:
             parents = ("call", "value.object")
         tags = [region.tag for region in self._regions]
@@ -238,10 +249,12 @@ class MessageBuilder:
         if self._call is None:
             return out
         if region.tag != "call":
+            self._inside = self._position
             return out + self._wrap(self._call.close(region.tag))
         call = self._call
         out += self._wrap(call.finish())
         self._call = None
+        self._cut = call.started and call.broken and self._inside == self._position
         if not call.started:
             self._calls.pop()
             self.note("nameless_call", "a call has no name; its text is kept as content", self._position)
@@ -258,6 +271,7 @@ class MessageBuilder:
         return [call_delta(piece) for piece in pieces]
 
     def _add_content(self, text: str) -> list[Delta]:
+        self._cut = False
         if self._blank_content is not None:
             self._blank_content.append(text)
             if not text.strip(_LAYOUT):

@@ -1,147 +1,338 @@
-"""Python literals as JSON, while they come in: models that learned from ``repr`` write them where JSON is due."""
+"""Python literals as JSON, while they come in: models that learned from ``repr`` write them where JSON is due.
+
+Rules of this file: JSON goes through as it is; what Python means alike is written as JSON; a bare word that is neither
+becomes a string and a problem. What the next character decides waits for it: whether a word is over or a key, whether a
+string goes on in another one, whether a comma is the last, whether a parenthesis opens a tuple.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from dragoman.stream.json_text import escaped
+from dragoman.stream.json_text import escaped, quoted
 
 _WORDS: Final = {"True": "true", "False": "false", "None": "null"}
-_LONGEST: Final = max(map(len, _WORDS))
-_BRACKETS: Final = {"(": "[", ")": "]"}
-# Outside strings: a run that JSON and Python write alike, or a word.
-_OUTSIDE: Final = re.compile(r"(?P<run>[^'\"()A-Za-z_]+)|(?P<word>[A-Za-z_][A-Za-z_0-9]*)|(?P<other>.)", re.DOTALL)
-_WORD_REST: Final = re.compile(r"[A-Za-z_0-9]*")
-_INSIDE: Final = re.compile(r"(?P<run>[^'\"\\\x00-\x1f]+)|(?P<escape>\\[^xU])|(?P<other>.)", re.DOTALL)
-_LONG_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
-_UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]{0,1}|U[0-9a-fA-F]{0,7})?\Z")
-# What JSON and Python write alike: marks, numbers, words that begin small, double-quoted strings without escapes. The
-# last string or word may go on in the next piece.
-_STRING: Final = r'[^"\\\x00-\x1f]*'
-_WORD: Final = "[a-z_][A-Za-z_0-9]*"
-_MARKS: Final = rf"""(?:[^'"()A-Za-z_]+|{_WORD}(?=[^A-Za-z_0-9]))*"""
-_ALIKE: Final = rf"""{_MARKS}(?:"{_STRING}"{_MARKS})*(?:(?P<word>{_WORD})|(?P<open>"{_STRING}))?"""
-_PLAIN: Final = re.compile(_ALIKE)
-_PLAIN_IN_WORD: Final = re.compile(rf"(?P<more>[A-Za-z_0-9]+\Z)|[A-Za-z_0-9]*{_ALIKE}")
-_PLAIN_IN_STRING: Final = re.compile(rf'{_STRING}(?:"{_ALIKE}|(?P<inside>))')
-_JSON_ESCAPES: Final = '"\\/bfnrtu'
+_JSON_WORDS: Final = ("true", "false", "null")
+_WHITE: Final = r"[ \t\r\n]"
+_DELIMITERS: Final = r" \t\r\n'\"()\[\]{},:"
+_BLANKS: Final = re.compile(f"{_WHITE}+")
+_WORD: Final = re.compile(f"[^{_DELIMITERS}]+")
+_PREFIX: Final = re.compile(r"[rRbBfFuU]{1,2}")
+# Numbers: JSON's, the beginning of one, Python's. Longer ones than this are read only where they are JSON.
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_BEGUN: Final = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][-+]?[0-9]*)?")
+_LONGEST: Final = 512
+_DIGITS: Final = r"[0-9](?:_?[0-9])*"
+_DECIMAL: Final = re.compile(rf"([-+]?)((?:{_DIGITS})?)(?:(\.)((?:{_DIGITS})?))?((?:[eE][-+]?{_DIGITS})?)")
+_BASED: Final = re.compile(r"[-+]?0(?:[xX](?:_?[0-9a-fA-F])+|[oO](?:_?[0-7])+|[bB](?:_?[01])+)")
+# Runs inside strings that need no thought; the second where braces have a meaning.
+_PLAIN: Final = re.compile(r"[^'\"\\\x00-\x1f]+")
+_PLAIN_FORMAT: Final = re.compile(r"[^'\"\\\x00-\x1f{}]+")
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))")
+_UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
+_JSON_ESCAPES: Final = '"\\/bfnrt'
 # Escapes that JSON does not know, of one character.
 _ESCAPES: Final = {"\\'": "'", "\\a": "\\u0007", "\\v": "\\u000b", "\\0": "\\u0000", "\\\n": ""}
+# Whole JSON tokens of which nothing has to wait: most of most values, and much faster than mark by mark.
+_ALIKE: Final = re.compile(
+    rf"(?:{_WHITE}+|[\[{{:\]}}]|,(?={_WHITE}*[^ \t\r\n\])}}])"
+    rf'|"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}})[^"\\\x00-\x1f]*)*"(?={_WHITE}*[,:\]}}])'
+    rf"|(?:{_NUMBER.pattern}|true|false|null)(?={_WHITE}*[,\]}}]))+"
+)
+
+
+class _Paren:
+    """An open parenthesis: whether it is a tuple, and where its bracket is due in the text that waits."""
+
+    __slots__ = ("at", "empty", "is_tuple")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.empty = True
+        self.is_tuple = False
 
 
 class PythonToJson:
     """Text of a Python or JSON value, in any pieces -> JSON text. The identity on JSON; never raises.
 
-    Done: single quotes, True/False/None, tuples, Python's escapes, raw control characters in strings. Whatever else is
-    no JSON goes through as it is. Held: an unfinished short word or escape.
+    ``odd``: the first text that is neither JSON nor a literal of Python's, and went on as a string. Where a bracket or
+    a comma is missing, what comes out is no JSON.
     """
 
-    __slots__ = ("_held", "_in_word", "_quote")
+    __slots__ = (
+        "_fresh",
+        "_held",
+        "_open",
+        "_prefix",
+        "_quote",
+        "_undecided",
+        "_unsure",
+        "_waiting",
+        "_white",
+        "_word",
+        "odd",
+    )
 
     def __init__(self) -> None:
-        self._held = ""
-        self._quote = ""  # the quote that ends the string we are in; empty: outside
-        self._in_word = False  # inside a word too long to be one of Python's
+        self.odd: str | None = None
+        self._waiting = ""  # a quote or comma that the next mark decides about, and white space behind it
+        self._word: list[str] = []  # the bare word that we are in, or behind
+        self._white = ""  # behind either
+        self._quote = ""  # what ends the string that we are in; empty: outside
+        self._prefix = ""  # the letters in front of it
+        self._fresh = ""  # the quote of a string of which nothing has come yet
+        self._held = ""  # the unfinished escape or quote inside it
+        self._open: list[_Paren | str] = []  # the open brackets, from the first parenthesis on
+        self._unsure = 0  # parentheses among them that may be a tuple or none,
+        self._undecided: list[str] | None = None  # and the text from the first of these on
 
     def feed(self, text: str) -> str:
-        if self._held:
-            text = self._held + text
-        at = self._plain(text) if text and self._quote != "'" else 0
-        if at < len(text):
-            return text[:at] + self._convert(text, at, final=False)
-        self._held = ""
-        return text
+        if self._quote and not (self._held or self._prefix) and self._undecided is None:
+            plain = _PLAIN.fullmatch(text)  # what most pieces are
+            if plain:
+                self._fresh = ""
+                return text
+        return self._convert(text, final=False)
 
     def finish(self) -> str:
-        return self._convert(self._held, 0, final=True)
+        out = [self._convert("", final=True)]
+        self._put(out, self._settled())
+        for paren in self._open:
+            if isinstance(paren, _Paren) and not paren.is_tuple:
+                self._decide(paren, "[", out)
+        return "".join(out)
 
     def release(self) -> tuple[str, str]:
-        """In place of finish: what is sure of the text that is held, and what is not."""
-        held, self._held = self._held, ""
-        # No word of Python's begins so: whether it was held depends on how the text was cut.
-        sure = not self._quote and held[:1].islower()
-        return (held, "") if sure else ("", held)
+        """In place of finish: what is sure of the text that waits, and what is not."""
+        word = "".join(self._word)
+        if self._undecided is not None:
+            return "", "".join([*self._undecided, self._waiting, word, self._white, self._held])
+        return (self._waiting + word, "") if word and begins_scalar(word) else (self._waiting, word or self._held)
 
-    def _convert(self, text: str, at: int, *, final: bool) -> str:
-        self._held = ""
+    def _convert(self, text: str, *, final: bool) -> str:
         out: list[str] = []
+        text, self._held = self._held + text, ""
+        at = 0
         while at < len(text):
-            step = self._inside if self._quote else self._outside
-            end = step(text, at, out, final)
+            if not self._quote:
+                at = self._outside(text, at, out)
+                continue
+            end = self._inside(text, at, out, final)
             if end == at:
                 self._held = text[at:]
                 break
             at = end
         return "".join(out)
 
-    def _plain(self, text: str) -> int:
-        """How much of the text, from its start, is JSON already: most of it, and much faster than mark by mark."""
-        match = (_PLAIN_IN_STRING if self._quote else _PLAIN_IN_WORD if self._in_word else _PLAIN).match(text)
-        assert match is not None
-        left = match.lastgroup
-        self._in_word = left in ("word", "more")
-        self._quote = '"' if left in ("open", "inside") else ""
-        return match.end()
+    def _put(self, out: list[str], text: str) -> None:
+        if text:
+            (out if self._undecided is None else self._undecided).append(text)
 
-    def _outside(self, text: str, at: int, out: list[str], final: bool) -> int:
-        if self._in_word:
-            rest = _WORD_REST.match(text, at)
-            assert rest is not None
-            self._in_word = rest.end() == len(text)
-            if rest[0]:
-                out.append(rest[0])
-                return rest.end()
-        match = _OUTSIDE.match(text, at)
-        assert match is not None
-        piece = match[0]
-        if match.lastgroup == "run":
-            out.append(piece)
-            return match.end()
-        if match.lastgroup == "word":
-            if match.end() == len(text) and not final:
-                if len(piece) <= _LONGEST:
-                    return at  # the word may go on
-                self._in_word = True
-            piece = _WORDS.get(piece, piece)
-        elif piece in ("'", '"'):
-            self._quote = piece
-            piece = '"'
-        out.append(_BRACKETS.get(piece, piece))
-        return match.end()
+    def _outside(self, text: str, at: int, out: list[str]) -> int:
+        """One step outside of strings; where it ends."""
+        if self._word or self._waiting:
+            if blanks := _BLANKS.match(text, at):
+                self._white += blanks[0]
+                return blanks.end()
+        elif not self._open and (alike := _ALIKE.match(text, at)):
+            out.append(alike[0])
+            return alike.end()
+        if word := _WORD.match(text, at):
+            if self._word and self._white:
+                self._word.append(self._white)
+            elif not self._word:
+                self._waiting += self._white
+                self._fill()
+            self._white = ""
+            self._word.append(word[0])
+            return word.end()
+        mark = text[at]
+        if mark in "'\"":
+            self._begin_string(mark, out)
+        elif mark in ",:()[]{}":
+            self._structure(mark, out)
+        else:
+            self._put(out, mark)
+        return at + 1
+
+    def _settled(self, *, key: bool = False) -> str:
+        """What waits, now that it ends here. key: a colon follows."""
+        text = self._waiting
+        if self._word:
+            text += self._spelled("".join(self._word), key=key)
+        text += self._white
+        self._waiting, self._word, self._white = "", [], ""
+        return text
+
+    def _spelled(self, word: str, *, key: bool) -> str:
+        scalar = json_scalar(word)
+        if scalar is None:
+            self._note(word)
+            return quoted(word)
+        return quoted(scalar) if key else scalar  # as json.dumps writes a key that is no string
+
+    def _note(self, text: str) -> None:
+        if self.odd is None:
+            self.odd = text
+
+    def _fill(self) -> None:
+        """Something stands in the innermost bracket."""
+        if self._open and isinstance(paren := self._open[-1], _Paren):
+            paren.empty = False
+
+    def _begin_string(self, quote: str, out: list[str]) -> None:
+        prefix = ""
+        if len(self._word) <= 2 and not self._white and _PREFIX.fullmatch(word := "".join(self._word)):
+            prefix, self._word = word.lower(), []
+        elif self._word:
+            self._put(out, self._settled())
+        if self._waiting.startswith('"'):  # it goes on with the string before
+            tripled = self._waiting == '"' and not (self._white or prefix) and quote == self._fresh
+            self._waiting = self._white = ""
+            if tripled:
+                self._quote, self._fresh = quote * 3, ""
+                return
+        else:
+            self._fill()
+            self._put(out, self._settled() + '"')
+        self._quote, self._prefix, self._fresh = quote, prefix, quote
+
+    def _structure(self, mark: str, out: list[str]) -> None:
+        if mark in ")]}" and self._waiting.startswith(",") and not self._word:
+            self._waiting = self._waiting[1:]  # Python's comma behind the last item
+        self._put(out, self._settled(key=mark == ":"))
+        paren = self._open[-1] if self._open and isinstance(self._open[-1], _Paren) else None
+        if mark == ",":
+            self._waiting = mark
+            if paren is not None and not paren.is_tuple:
+                paren.is_tuple = True
+                self._decide(paren, "[", out)
+        elif mark == "(":
+            self._fill()
+            self._undecided = [] if self._undecided is None else self._undecided
+            self._open.append(_Paren(len(self._undecided)))
+            self._undecided.append("")
+            self._unsure += 1
+        elif mark == ")":
+            self._end_paren(paren, out)
+        elif mark == ":":
+            self._put(out, mark)
+        elif mark in "[{":
+            self._fill()
+            self._put(out, mark)
+            if self._open:
+                self._open.append(mark)
+        else:
+            self._put(out, mark)
+            if self._open and paren is None:
+                self._open.pop()
+
+    def _end_paren(self, paren: _Paren | None, out: list[str]) -> None:
+        if paren is None or paren.is_tuple or paren.empty:
+            self._put(out, "]")
+        if paren is None:
+            return
+        self._open.pop()
+        if not paren.is_tuple:
+            self._decide(paren, "[" if paren.empty else "", out)
+
+    def _decide(self, paren: _Paren, bracket: str, out: list[str]) -> None:
+        """What the parenthesis is, and with the last of them all that waited for it."""
+        if self._undecided is None:
+            return
+        self._undecided[paren.at] = bracket
+        self._unsure -= 1
+        if not self._unsure:
+            out += self._undecided
+            self._undecided = None
 
     def _inside(self, text: str, at: int, out: list[str], final: bool) -> int:
-        match = _INSIDE.match(text, at)
-        assert match is not None
-        piece = match[0]
-        if match.lastgroup == "run":
-            out.append(piece)
-        elif match.lastgroup == "escape":
-            # Python takes a backslash that escapes nothing for a backslash.
-            known = piece in _ESCAPES or piece[1] in _JSON_ESCAPES
-            out.append(_ESCAPES.get(piece, piece) if known else "\\\\" + escaped(piece[1]))
-        elif piece == "\\":
-            if not final and _UNFINISHED.match(text, at):
+        """One step inside a string; where it ends, ``at`` where more text has to tell."""
+        formatted = "f" in self._prefix
+        if plain := (_PLAIN_FORMAT if formatted else _PLAIN).match(text, at):
+            self._fresh = ""
+            self._put(out, plain[0])
+            return plain.end()
+        mark, last = text[at], at + 1 == len(text) and not final
+        if mark == self._quote[0] and (len(self._quote) == 1 or text.startswith(self._quote, at)):
+            end = at + len(self._quote)
+            self._quote, self._waiting = "", '"'
+            return end
+        if mark == self._quote[0] and not final and self._quote.startswith(text[at:]):
+            return at
+        self._fresh = ""
+        if mark == "\\" and "r" not in self._prefix:
+            return self._escape(text, at, out, final)
+        if mark == "\\" or (formatted and mark in "{}"):
+            if last:
                 return at
-            return self._long_escape(text, at, out)
-        elif piece == self._quote:
-            self._quote = ""
-            out.append('"')
-        else:
-            out.append(escaped(piece))
-        return match.end()
+            pair = text[at : at + 2]
+            if mark == "\\":
+                self._put(out, escaped(pair))
+                return at + len(pair)
+            if pair != mark * 2:
+                self._note(mark)  # what stands in its place nobody can tell
+            self._put(out, mark)
+            return at + (2 if pair == mark * 2 else 1)
+        self._put(out, escaped(mark))
+        return at + 1
 
-    def _long_escape(self, text: str, at: int, out: list[str]) -> int:
-        match = _LONG_ESCAPE.match(text, at)
-        point = int(match[1] or match[2], 16) if match else -1
-        if match is None or point > 0x10FFFF:
-            out.append("\\")
-            return at + 1
-        out.append(f"\\u{point:04x}" if 0xD800 <= point <= 0xDFFF else escaped(chr(point)))
-        return match.end()
+    def _escape(self, text: str, at: int, out: list[str], final: bool) -> int:
+        if not final and _UNFINISHED.match(text, at):
+            return at
+        piece = text[at : at + 2]
+        if match := _ESCAPE.match(text, at):
+            point = int(match[1] or match[2] or match[3], 16)
+            if match[2] or 0xD800 <= point <= 0xDFFF:
+                self._put(out, match[0] if match[2] else f"\\u{point:04x}")
+                return match.end()
+            if point <= 0x10FFFF:
+                self._put(out, escaped(chr(point)))
+                return match.end()
+        if piece in _ESCAPES or piece[1:] in tuple(_JSON_ESCAPES):
+            self._put(out, _ESCAPES.get(piece, piece))
+            return at + 2
+        # Python takes a backslash that escapes nothing for a backslash; x, u and U without digits are an error there.
+        if piece[1:] in ("x", "u", "U"):
+            self._note(piece)
+        self._put(out, "\\\\")
+        return at + 1
 
 
 def python_to_json(text: str) -> str:
     """The whole text, converted."""
     reader = PythonToJson()
     return reader.feed(text) + reader.finish()
+
+
+def json_scalar(word: str) -> str | None:
+    """The JSON text of a number or word of JSON's or Python's; None for everything else."""
+    if word in _JSON_WORDS or _NUMBER.fullmatch(word):
+        return word
+    if word in _WORDS or len(word) > _LONGEST:
+        return _WORDS.get(word)
+    if _BASED.fullmatch(word):
+        return str(int(word.replace("_", ""), 0))
+    match = _DECIMAL.fullmatch(word)
+    if match is None or not (match[2] or match[4]):
+        return None
+    sign, whole, point, fraction, exponent = (part and part.replace("_", "") for part in match.groups())
+    if not (point or exponent) and whole.startswith("0") and whole.strip("0"):
+        return None  # an error in Python: rather the digits of an id than a number
+    written = whole.lstrip("0") or "0"
+    return f"{'-' if sign == '-' else ''}{written}{'.' + (fraction or '0') if point else ''}{exponent}"
+
+
+def begins_scalar(word: str) -> bool:
+    """True: a number or word of JSON's may begin so."""
+    return bool(_BEGUN.fullmatch(word)) or any(known.startswith(word) for known in _JSON_WORDS)
+
+
+def begins_string(text: str) -> bool | None:
+    """True: a Python string with letters in front (``f"..."``) begins here; None: more text is needed."""
+    letters = _PREFIX.match(text)
+    if letters is None:
+        return False
+    behind = text[letters.end() : letters.end() + 1]
+    return behind in "'\"" if behind else None

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from dragoman.chat_schema import Declared, admits, declared_types
 from dragoman.stream.json_text import NOT_JSON, WHITE, escaped, is_json, quoted, read_json
-from dragoman.stream.pythonic import PythonToJson, python_to_json
+from dragoman.stream.pythonic import PythonToJson, begins_scalar, begins_string, json_scalar
 
 _ALL: Final = frozenset({"null", "boolean", "number", "integer", "object", "array"})
 # How a scalar of a type may begin; matched against the whole text so far.
@@ -24,6 +24,7 @@ _LOOSE_NUMBER: Final = re.compile(r"([-+]?)([0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?
 _WORDS: Final = {"boolean": ("true", "false", "True", "False"), "null": ("null", "None")}
 # Longer text is no scalar that is worth asking about again with every piece.
 _SCALAR: Final = 512
+_SHOWN: Final = 200  # characters of a value that a problem quotes
 # A string that no schema lists: admitted only where any string is.
 _ANY_STRING: Final = "\x00 any other string"
 
@@ -65,16 +66,17 @@ class StringValue:
 class JsonValue:
     """JSON text as it comes, Python's spellings translated; text that does not even begin like JSON is a string.
 
-    Held: white space at the end, and the first word until it is clear that it is one of JSON's or Python's.
+    Held: white space at the end, and a number or word that is the whole value.
     """
 
-    __slots__ = ("_begun", "_converter", "_held", "_string", "_written", "problem")
+    __slots__ = ("_begun", "_converter", "_held", "_scalar", "_string", "_written", "problem")
 
     def __init__(self) -> None:
         self.problem: str | None = None
         # Before the value has begun: its first word; afterwards: white space that may be the end.
         self._held: list[str] = []
         self._begun = False
+        self._scalar: list[str] | None = None
         self._string: StringValue | None = None
         self._converter = PythonToJson()
         self._written: list[str] = []
@@ -95,14 +97,18 @@ class JsonValue:
             body = "".join([*self._held, body])
         if not self._begun:
             body = body.lstrip(WHITE)
-            verdict = _begins_json(body + white, whole=False)
-            if verdict is None:
+            kind = _kind(body + white, whole=False)
+            if kind is None:
                 self._held = [body + white]
                 return ""
             self._begun = True
-            if not verdict:
+            if kind == "text":
                 return self._as_string(body + white)
+            self._scalar = [] if kind == "scalar" else None
         self._held = [white] if white else []
+        if self._scalar is not None:
+            self._scalar.append(body)
+            return ""
         out = self._converter.feed(body)
         self._written.append(out)
         return out
@@ -110,25 +116,24 @@ class JsonValue:
     def finish(self) -> str:
         if self._string is not None:
             return self._string.finish()
-        if not self._begun:
-            text = "".join(self._held).rstrip(WHITE)
-            if not _begins_json(text, whole=True):
-                return self._as_string(text) + '"'
-            out = self._write(self._converter.feed(text) + self._converter.finish())
-        else:
-            out = self._write(self._converter.finish())
+        if not self._begun or self._scalar is not None:
+            text = "".join(self._held if self._scalar is None else self._scalar).rstrip(WHITE)
+            scalar = json_scalar(text)
+            return self._as_string(text) + '"' if scalar is None else scalar
+        self._written.append(out := self._converter.finish())
         if not is_json("".join(self._written)):
             self.problem = "is no JSON"
+        elif self._converter.odd is not None:
+            self.problem = f"holds {_shown(self._converter.odd)}, which is no JSON: taken as a string"
         return out
 
     def release(self) -> tuple[str, str]:
         if self._string is not None:
             return self._string.release()
+        if self._scalar is not None:
+            text = "".join(self._scalar)
+            return (text, "") if begins_scalar(text) else ("", text)
         return self._converter.release() if self._begun else ("", "".join(self._held).strip(WHITE))
-
-    def _write(self, text: str) -> str:
-        self._written.append(text)
-        return text
 
     def _as_string(self, text: str) -> str:
         self.problem = "is no JSON, taken as a string"
@@ -136,18 +141,27 @@ class JsonValue:
         return self._string.start() + self._string.feed(text)
 
 
-def _begins_json(text: str, *, whole: bool) -> bool | None:
-    """Whether the text begins a JSON or Python value; None: more text is needed."""
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+def _kind(text: str, *, whole: bool) -> str | None:
+    """What the text begins: a "nested" value or one in quotes, a "scalar", other "text"; None: more has to tell."""
     if not text:
-        return False if whole else None
-    if text[0] in "{[(\"'-0123456789":
-        return True
+        return "text" if whole else None
+    if text[0] in "{[(\"'":
+        return "nested"
+    if text[0] in "-+.0123456789":
+        return "scalar"
+    prefixed = begins_string(text)
+    if prefixed:
+        return "nested"
     words = _WORDS["boolean"] + _WORDS["null"]
     match = re.match(r"[A-Za-z]+", text)
     word = match[0] if match else ""
-    if word == text and not whole:
-        return None if any(known.startswith(word) for known in words) else False
-    return word in words
+    if word == text and not whole and (prefixed is None or any(known.startswith(word) for known in words)):
+        return None
+    return "scalar" if word in words else "text"
 
 
 class TypedValue:
@@ -241,10 +255,8 @@ def _readings(text: str, bare: str, types: frozenset[str]) -> Iterator[tuple[str
     if value is not NOT_JSON and not isinstance(value, str):
         yield bare, value
     if value is NOT_JSON:
-        spelled = python_to_json(bare)
-        pythonic = read_json(spelled)
-        if pythonic is not NOT_JSON and not isinstance(pythonic, str):
-            yield spelled, pythonic
+        if (spelled := _from_python(bare)) is not None:
+            yield spelled, read_json(spelled)
         loose = None if "string" in types else _loose_number(bare)
         if loose is not None:
             yield loose, read_json(loose)
@@ -253,6 +265,16 @@ def _readings(text: str, bare: str, types: frozenset[str]) -> Iterator[tuple[str
         yield quoted(bare), bare
         if isinstance(value, str):
             yield bare, value
+
+
+def _from_python(bare: str) -> str | None:
+    """JSON for an object, array or word that Python spells; None for other text, and where something in it is odd."""
+    if not bare.startswith(("{", "[", "(")):
+        return json_scalar(bare) if bare in ("True", "False", "None") else None
+    reader = PythonToJson()
+    spelled = reader.feed(bare) + reader.finish()
+    value = NOT_JSON if reader.odd is not None else read_json(spelled)
+    return None if value is NOT_JSON or isinstance(value, str) else spelled
 
 
 def _loose_number(bare: str) -> str | None:

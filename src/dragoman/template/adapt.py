@@ -10,6 +10,7 @@ ask whether a key is there. Nothing of the caller's is changed; all results are 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from typing import Any
 from dragoman.errors import LimitError, UsageError
 from dragoman.limits import DEFAULT, Limits
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.history import with_results_told
+from dragoman.template.history import with_content_beside_calls, with_results_told
+from dragoman.template.profile import BESIDE_CALLS
 
 Message = dict[str, Any]
 
@@ -30,6 +32,10 @@ _MEDIA = (
     ("image", "image_url", "input_image"),
     ("audio", "input_audio", "audio_url"),
     ("video", "input_video", "video_url"),
+)
+# An escape of JSON text; the group is half a surrogate pair.
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
 # Part type -> the key of its text.
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
@@ -114,13 +120,19 @@ def _call(value: Any, path: str) -> dict[str, Any]:
         _fail(f"{path}.function.name", "is empty")
     arguments = function.get("arguments")
     if isinstance(arguments, str):
-        _text(arguments, f"{path}.function.arguments")
+        arguments = _with_whole_characters(_text(arguments, f"{path}.function.arguments"))
     elif arguments is None:
         arguments = {}
     elif not isinstance(arguments, Mapping):
         _fail(f"{path}.function.arguments", f"must be JSON text or an object, not {_kind(arguments)}")
     call["function"] = {**function, "arguments": arguments}
     return call
+
+
+def _with_whole_characters(text: str) -> str:
+    """JSON text in which half a surrogate pair, which a model may have written, is the replacement character: no
+    prompt could hold the string, and what a model wrote must not end its conversation."""
+    return _ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text) if "\\" in text else text
 
 
 def _tools(value: Any, limits: Limits) -> list[dict[str, Any]]:
@@ -157,6 +169,8 @@ def _tool(value: Any, path: str) -> dict[str, Any]:
         _fail(f"{path}.function.strict", f"must be a boolean, not {_kind(function['strict'])}")
     if "parameters" in function and not isinstance(function["parameters"], (Mapping, bool)):
         _fail(f"{path}.function.parameters", f"must be a JSON Schema, not {_kind(function['parameters'])}")
+    if function.get("parameters") is True:  # the schema of anything, so any object
+        function["parameters"] = {"type": "object"}
     return {**tool, "function": function}
 
 
@@ -209,17 +223,21 @@ def adapt(
     keys: Collection[str] = (REASONING_KEYS[0],),
     reasoning_key: str | None = None,
     media_placeholder: str | None = None,
+    beside_calls: Collection[str] = BESIDE_CALLS,
 ) -> list[Message]:
     """Normalised ``messages`` in the forms that a template of these ``capabilities`` takes.
 
     ``keys`` are the names that the template reads (:attr:`Template.keys`): reasoning is given under each of its names
     among them, pictures and sounds under the name that is among them. ``reasoning_key``: where reasoning goes if not
-    there. ``media_placeholder``: the text that stands for each picture, sound or film.
+    there. ``media_placeholder``: the text that stands for each picture, sound or film. ``beside_calls``: the forms of
+    content with which the template writes the calls of a message (:attr:`ToolProfile.beside_calls`); text that is not
+    among them becomes a message of its own in front of the calls.
     Arguments in the history that are no JSON object are passed on as text.
     Raises UsageError where a message holds what the template cannot take (an image in a text-only one).
     """
     form = _Form(capabilities, frozenset(keys), reasoning_key, media_placeholder)
     formed = [form.message(message, f"messages[{at}]") for at, message in enumerate(messages)]
+    formed = [each for message in formed for each in with_content_beside_calls(message, beside_calls)]
     adapted = with_results_told(formed, sort="tool_call_id" not in keys)
     return adapted if capabilities.supports_system_role else _merge_system(adapted)
 

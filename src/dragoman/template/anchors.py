@@ -228,8 +228,10 @@ def _user_start(prober: Prober, rung: Rung, anchors: Anchors) -> str:
         return ""
     between = follow[follow.index(FIRST.content) + len(FIRST.content) : follow.rindex(FIRST.follow_up)]
     shared = common_suffix([first[: first.rfind(FIRST.user)], between])
-    if anchors.text_end and between.startswith(anchors.text_end):
-        after = between[len(anchors.text_end) :]
+    end = anchors.text_end
+    if end and between.startswith(end):
+        # White space behind every answer is no end: what follows it may be one, and is no part of the user's turn.
+        after = between[len(end) :] if end.strip() else shared.removeprefix(end)
         return after if after.strip() else shared
     close = anchors.user_close
     return shared[len(close) :] if close.strip() and shared.startswith(close) else shared

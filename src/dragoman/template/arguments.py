@@ -183,12 +183,12 @@ def _around_value(prober: Prober, rung: Rung, key: str, value: Any) -> tuple[str
 def _syntax(prober: Prober, rung: Rung, middle: str, between: str, quotes: tuple[str, str]) -> ObjectSyntax:
     """The notation of values whose strings stand between these quotes, as an object inside the arguments shows it."""
     plain = ObjectSyntax(*quotes, colon=middle.strip(), comma=between.strip())
+    as_written = replace(plain, colon=middle, comma=between)  # with the layout that the arguments have too
     _, key, value = TYPED_VALUES[-1]
     written = _around_nested(prober, rung, key, value, between)
-    quoted = replace(plain, quoted_keys=True)
-    if written is not None and _spelled(value, written.removeprefix(middle), quoted):
-        return quoted
-    return plain
+    ways = [replace(way, quoted_keys=quoted) for way in (plain, as_written) for quoted in (False, True)]
+    shown = (way for way in ways if written is not None and _spelled(value, written.removeprefix(middle), way))
+    return next(shown, plain)
 
 
 def _around_nested(prober: Prober, rung: Rung, key: str, value: Any, between: str) -> str | None:

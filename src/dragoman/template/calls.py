@@ -5,14 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from dragoman.template.anchors import Anchors
 from dragoman.template.arguments import Arguments, NotLearned, learn_arguments, widened
 from dragoman.template.atoms import common_prefix, common_suffix, first_marker, tags
 from dragoman.template.escapes import learn_escapes
 from dragoman.template.json_object import merged
-from dragoman.template.probe import Prober, Rung, Said
-from dragoman.template.profile import ContentProfile, Escapes, JsonShape, Marker, Piece, Slot, ToolFormat, ToolProfile
+from dragoman.template.probe import Content, Prober, Rung, Said
+from dragoman.template.profile import (
+    ContentMode,
+    ContentProfile,
+    Escapes,
+    JsonShape,
+    Marker,
+    Piece,
+    Slot,
+    ToolFormat,
+    ToolProfile,
+)
 from dragoman.template.sentinels import FIRST, SECOND, ProbeCall, Sentinels
 from dragoman.template.written import CallText, flaws, read_calls
 
@@ -49,6 +60,7 @@ class Outer:
     close: str
     separator: str
     section_close: str
+    open_again: str = ""  # the opener of a second call where a number in it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,7 @@ class Learned:
     call_end: str
     two_calls: bool  # two calls were rendered and compared
     second_set: bool  # other words gave the same markers
+    content: ContentProfile  # the answer's, with the markers that stand around it beside calls
 
 
 class CallLearner:
@@ -129,6 +142,7 @@ class CallLearner:
 
     def learn(self) -> Learned:
         """All facts about calls; :class:`NotLearned` says why they cannot be told in our terms."""
+        self._wrapper = self._wrapper_beside_calls() or self._wrapper
         one = self.body(FIRST.calls[:1])
         if one is None:
             raise NotLearned("a call cannot be found again in the turn that it is written in")
@@ -170,15 +184,40 @@ class CallLearner:
             id_length=self._id_length(ids),
             needs_object_arguments=self._needs_objects(one),
             escapes=escapes,
+            beside_calls=self._beside(),
             per_message=bool(self._anchors.header.strip()) and self._anchors.header.strip() in outer.separator,
         )
-        return Learned(tools, kept, layout, call_end, two is not None, self._same_with_other_words(one, arguments))
+        same = self._same_with_other_words(one, arguments)
+        return Learned(tools, kept, layout, call_end, two is not None, same, self._wrapper)
+
+    def _wrapper_beside_calls(self) -> ContentProfile | None:
+        """Markers around the text beside calls that other answers do not have, written without a text too."""
+        if self._wrapper.mode is not ContentMode.PLAIN:
+            return None
+        bare = self.body(FIRST.calls[:1])
+        said = self.body(FIRST.calls[:1], content=FIRST.content)
+        if bare is None or said is None or FIRST.content not in said.before:
+            return None
+        opened, _, rest = said.before.rpartition(FIRST.content)
+        found = tags(rest)
+        if not tags(opened) or not found or not rest.startswith(found[0]) or bare.before != opened + rest:
+            return None
+        return replace(
+            self._wrapper,
+            mode=ContentMode.WRAPPED_WITH_CALLS,
+            open=Marker.of(opened),
+            close=Marker.of(found[0]),
+        )
 
     def _outer(self, one: Body, two: Body | None, arguments: Arguments | None) -> Outer:
         cut = len(arguments.close) if arguments else 0
         if two is None:
             return Outer("", one.before, one.after[cut:], "", "")
         between, after = two.between[cut:], two.after[cut:]
+        counted = _numbers_apart(two.before, between)
+        if counted is not None:
+            # The second opener with the first one's number: what is left differs in nothing.
+            between = between[: counted.second.start()] + counted.first[0] + between[counted.second.end() :]
         opened = common_suffix([two.before, between])
         closed = common_prefix([after, between])
         over = len(opened) + len(closed) - len(between)
@@ -187,7 +226,12 @@ class CallLearner:
             layout = max(shared.rfind(space) for space in " \n") + 1 or over
             opened, closed = opened[layout:], closed[: len(closed) - over + layout]
         separator = between[len(closed) : len(between) - len(opened)]
-        return Outer(two.before[: len(two.before) - len(opened)], opened, closed, separator, after[len(closed) :])
+        again = ""
+        if counted is not None:
+            at = counted.first.start() - (len(two.before) - len(opened))
+            again = opened[:at] + counted.second[0] + opened[at + len(counted.first[0]) :]
+        section_open = two.before[: len(two.before) - len(opened)]
+        return Outer(section_open, opened, closed, separator, after[len(closed) :], again)
 
     def _end_apart(self, outer: Outer, parallel: bool) -> tuple[Outer, str]:
         """Where text and calls end in different markers, the last marker after a call is the end of its turn.
@@ -228,7 +272,7 @@ class CallLearner:
         call = one.calls[0]
         inner = [call.between(one.text), two.calls[1].between(two.text) if two else call.between(one.text)]
         count = call.slots.index(Slot.KEY) if Slot.KEY in call.slots else len(call.marks)
-        pieces: list[Piece] = [Marker.of(outer.open)] if outer.open else []
+        pieces: list[Piece] = _counted(outer.open, outer.open_again or outer.open)
         for number, mark in enumerate(call.marks[:count]):
             pieces.append(mark.slot)
             if number + 1 < count:
@@ -269,6 +313,14 @@ class CallLearner:
         shared = own if before.endswith(own) else common_suffix([before, one.before])
         return True, before[: len(before) - len(shared)]
 
+    def _beside(self) -> tuple[str, ...]:
+        """The forms of content with which the calls of a message are written; beside others they are left out."""
+        return tuple(
+            form
+            for form in get_args(Content)
+            if self.body(FIRST.calls[:1], rung=replace(self._rung, content=form)) is not None
+        )
+
     def _id_length(self, ids: bool) -> int | None:
         call = replace(FIRST.calls[0], id=_LONG_ID)
         text = self._prober.after_user(Said(None, (call,)), self._rung)
@@ -297,6 +349,26 @@ def _format(call: CallText) -> ToolFormat:
     if Slot.OBJECT in call.slots:
         return ToolFormat.JSON_NATIVE
     return ToolFormat.TAG_WITH_TAGGED if Slot.KEY in call.slots else ToolFormat.TAG_WITH_JSON
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A number in the opener of a first call, and the next one in that of a second."""
+
+    first: re.Match[str]
+    second: re.Match[str]
+
+
+def _numbers_apart(before: str, between: str) -> _Numbers | None:
+    """The numbers in which the openers at the end of both texts differ (``<call 1>``, ``<call 2>``); None: in none."""
+    firsts, seconds = list(_NUMBER.finditer(before)), list(_NUMBER.finditer(between))
+    if not firsts or not seconds:
+        return None
+    first, second = firsts[-1], seconds[-1]
+    tail = before[first.end() :]
+    heads = common_suffix([before[: first.start()], between[: second.start()]])
+    same = bool(tail.strip()) and between[second.end() :] == tail and "<" in heads
+    return _Numbers(first, second) if same and int(second[0]) == int(first[0]) + 1 else None
 
 
 def _is_array(outer: Outer) -> bool:

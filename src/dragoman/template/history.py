@@ -1,5 +1,6 @@
 """What a conversation leaves unsaid and templates need: whose result a tool's message is, and second-best forms.
 
+    with_content_beside_calls   a message of calls with content of a form beside which its template writes calls
     with_results_told   results know their call's id and name, and stand in the order of the calls
     with_role           messages under another role, for a template that has no place for them
     second_forms        other ways to give the same messages, for a template that refuses the plain one
@@ -12,15 +13,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
 Rewrite = Callable[[Sequence[Message]], list[Message]]
 
+# The keys of a message that hold its reasoning.
+REASONING = ("reasoning_content", "reasoning", "thinking")
 # What ids are made of where a template is particular about them: nine characters satisfy every known one.
 _ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ID_LENGTH = 9
+
+
+def with_content_beside_calls(message: Message, forms: Collection[str]) -> list[Message]:
+    """The message as its template writes the calls; text beside which it writes none is a message in front of them.
+
+    forms: of content: ``text``, ``empty``, ``null``, ``absent``; calls are left out beside all others.
+    """
+    if "tool_calls" not in message:
+        return [message]
+    content = message.get("content")
+    said = any(part.get("text", True) for part in content) if isinstance(content, list) else bool(content)
+    if ("text" if said else "empty") in forms or not {"empty", "null", "absent"} & set(forms):
+        return [message]
+    calls = {key: value for key, value in message.items() if key != "content"}
+    if "empty" in forms:
+        calls["content"] = ""
+    elif "null" in forms:
+        calls["content"] = None
+    if not said:
+        return [calls]
+    spoken = {key: value for key, value in message.items() if key != "tool_calls"}
+    return [spoken, {key: value for key, value in calls.items() if key not in REASONING}]
 
 
 def with_results_told(messages: Sequence[Message], *, sort: bool) -> list[Message]:
@@ -97,7 +122,7 @@ def _without_text_beside_reasoning(messages: Sequence[Message]) -> list[Message]
 
 
 def _reasons(message: Message) -> bool:
-    return any(message.get(key) for key in ("reasoning_content", "reasoning", "thinking"))
+    return any(message.get(key) for key in REASONING)
 
 
 def _null_beside_calls(messages: Sequence[Message]) -> list[Message]:

@@ -55,7 +55,7 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
         generation_prompt=anchors.generation_prompt,
         assistant_header=anchors.header,
         reasoning=spoken.reasoning,
-        content=replace(spoken.content, kept_with_calls=learned.kept_with_calls if learned else True),
+        content=replace(learned.content, kept_with_calls=learned.kept_with_calls) if learned else spoken.content,
         tools=learned.tools if learned else None,
         generic_tools=tools.generic,
         end_of_turn=stops,
@@ -145,7 +145,8 @@ def _evidence(
         "baseline": [Evidence("probe", f"rung {climbed.tried} of the ladder; {prober.count} renderings in all")],
     }
     if profile.content.mode is not ContentMode.PLAIN:
-        out["content.mode"] = [Evidence("probe", f"every answer stands after {profile.content.open.written!r}")]
+        which = "an answer beside calls" if profile.content.mode is ContentMode.WRAPPED_WITH_CALLS else "every answer"
+        out["content.mode"] = [Evidence("probe", f"{which} stands after {profile.content.open.written!r}")]
     if profile.thinking_switches:
         names = ", ".join(profile.thinking_switches)
         out["thinking_switches"] = [Evidence("probe", f"the prompt or the history changes with {names}")]

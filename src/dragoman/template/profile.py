@@ -72,6 +72,7 @@ class ContentMode(Enum):
     PLAIN = "plain"
     WRAPPED = "wrapped"  # always between open and close
     WRAPPED_WITH_REASONING = "wrapped_with_reasoning"  # wrapped only when there is reasoning
+    WRAPPED_WITH_CALLS = "wrapped_with_calls"  # wrapped only beside calls
 
 
 class ToolFormat(Enum):
@@ -146,7 +147,8 @@ class JsonShape:
 class ObjectSyntax:
     """Values in an object notation that is not JSON: strings between quotes of its own, keys bare or in these quotes.
 
-    Numbers, words, brackets and braces are as in JSON: ``{town:<|"|>Brest<|"|>,days:[1,2]}``.
+    Numbers, words, brackets and braces are as in JSON: ``{town:<|"|>Brest<|"|>,days:[1,2]}``. colon, comma: with the
+    white space around them.
     """
 
     quote_open: str
@@ -176,6 +178,7 @@ class NestedTags:
         return self.item[len(self.open) : len(self.item) - len(self.close)]
 
 
+Word: TypeAlias = str | int | None  # what a template's variable is set to
 Pairs: TypeAlias = tuple[tuple[str, str], ...]  # (character, as it is written)
 
 
@@ -194,6 +197,10 @@ class Escapes:
 
     def __bool__(self) -> bool:
         return bool(self.name or self.key or self.value)
+
+
+# Forms of the content of a message that makes calls.
+BESIDE_CALLS = ("text", "empty", "null", "absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +230,7 @@ class ToolProfile:
     syntax: ObjectSyntax | None = None  # TAG_WITH_TAGGED: how values are spelled where that is not JSON
     nested: NestedTags | None = None  # TAG_WITH_TAGGED: the key is the tag, values may hold tags again
     escapes: Escapes = Escapes()
+    beside_calls: tuple[str, ...] = BESIDE_CALLS  # the forms of content with which the history writes the calls
 
     @property
     def ids_after_arguments(self) -> bool:
@@ -250,9 +258,8 @@ class Profile:
     role_starts: Mapping[str, str] = field(default_factory=dict)  # role -> text that starts a turn of that role
     trailer: str = ""  # what is appended to every conversation, whoever spoke last
     thinking_switches: tuple[str, ...] = ()  # template variables that switch reasoning
-    thinking_words: Mapping[str, tuple[str, str]] = field(
-        default_factory=dict
-    )  # switch -> words for on, off; else bool
+    # switch -> its words for on and off, where these are not True and False; None: it is left alone
+    thinking_words: Mapping[str, tuple[Word, Word]] = field(default_factory=dict)
     losses: frozenset[str] = frozenset()  # what the template drops: trim, reasoning, null, repr, ...
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the winning rung of the probe ladder
     literals: tuple[str, ...] = ()  # literals of the template that look like markers

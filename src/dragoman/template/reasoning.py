@@ -8,14 +8,16 @@ from typing import Any
 
 from dragoman.template.anchors import YES_NO, Anchors
 from dragoman.template.atoms import closers, common_suffix, openers, tags
-from dragoman.template.probe import THINKING_PART, Prober, Rung, Said, Tail
-from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile
+from dragoman.template.probe import THINKING_PART, Prober, Rung, Said, Tail, conversation
+from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile, Word
 from dragoman.template.scan import Scan
 from dragoman.template.sentinels import FIRST
 
 # Keys under which servers hand reasoning back, the usual one first. What a template reads beyond them is tried too.
 _KNOWN_KEYS = ("reasoning_content", "reasoning", "thinking", "thought", "thoughts", "reasoning_text")
 _HINTS = ("think", "thought", "reason")
+# A number that no template writes by itself.
+_QUANTITY = 740_193
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Spoken:
     switches: tuple[str, ...]
     empty_block: str
     why: str
-    words: tuple[tuple[str, tuple[str, str]], ...] = ()  # switch -> its words for on and off, where it waits for words
+    words: tuple[tuple[str, tuple[Word, Word]], ...] = ()  # switch -> its words for on and off, where not True, False
 
 
 _PLACES = (Place("last", "none", False), Place("with_calls", "none", True), Place("old", "user", False))
@@ -57,16 +59,48 @@ class ReasoningLearner:
         spoken = self._learn()
         if spoken.reasoning.mode is ReasoningMode.NONE:
             return spoken
-        words = tuple(self._worded(spoken.switches))
-        names = (*spoken.switches, *(name for name, _ in words))
-        reasoning = replace(spoken.reasoning, switch=names[0] if names else None)
-        return replace(spoken, reasoning=reasoning, switches=names, words=words)
+        facts = spoken.reasoning
+        openness = {name: self._openness(name, facts) for name in spoken.switches}
+        quantities = [name for name in openness if self._is_quantity(name)]
+        flags = [name for name in openness if name not in quantities]
+        off = [name for name in flags if openness[name][0] < openness[name][1]]
+        words = (
+            *self._worded(flags),
+            *((name, (False, True)) for name in off),
+            # A budget of nothing switches reasoning off; nobody but the caller knows one that is enough.
+            *((name, (None, 0)) for name in quantities if _is_hinted(name) and openness[name][1] == 0),
+        )
+        names = dict.fromkeys((*(name for name in flags if name not in off), *(name for name, _ in words)))
+        switch = next((name for name in names if name not in (*off, *quantities)), None)
+        reasoning = replace(facts, switch=switch)
+        return replace(spoken, reasoning=reasoning, switches=tuple(names), words=words)
 
-    def _worded(self, known: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    def _is_quantity(self, name: str) -> bool:
+        """True: a number above zero and one below it give different prompts, so the variable is no flag."""
+        rung = self._plain or self._calls
+        if rung is None:
+            return False
+        messages = conversation(None, rung, FIRST, "none")
+        above, below = (
+            self._prober.render(messages, replace(rung, variables=((name, value),)), generation=True)
+            for value in (_QUANTITY, -_QUANTITY)
+        )
+        return above is not None and below is not None and above != below
+
+    def _openness(self, name: str, facts: ReasoningProfile) -> tuple[int, int]:
+        """How the prompt leaves reasoning with a flag set and with it unset; a flag may say no (``skip_reasoning``)."""
+        prompts, default = self._anchors.generations, self._anchors.generation_prompt
+        on, off = (
+            _openness(prompts.get(f"{name}={flag}", default), facts.open.text, facts.close.text)
+            for flag in (True, False)
+        )
+        return on, off
+
+    def _worded(self, known: Collection[str]) -> Iterator[tuple[str, tuple[Word, Word]]]:
         """Variables that switch reasoning by a word for yes and one for no: the prompt differs between the two."""
         prompts, default = self._anchors.generations, self._anchors.generation_prompt
         for name, texts in self._scan.variables.items():
-            if name in known or not any(hint in name.lower() for hint in _HINTS):
+            if name in known or not _is_hinted(name):
                 continue
             for yes, no in YES_NO:
                 asked = [word for word in (yes, no) if word in texts]
@@ -86,7 +120,7 @@ class ReasoningLearner:
     # What the template renders under a key of its own.
 
     def _attempts(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        read = [key for key in sorted(self._scan.keys) if any(hint in key.lower() for hint in _HINTS)]
+        read = [key for key in sorted(self._scan.keys) if _is_hinted(key)]
         keys = [key for key in dict.fromkeys((*_KNOWN_KEYS, *read)) if key in self._scan.keys]
         if "thinking" in self._scan.keys:
             keys.append(THINKING_PART)
@@ -98,7 +132,7 @@ class ReasoningLearner:
         """Template variables to try: none, then each switch that could let reasoning through."""
         yield {}
         for name in self._scan.variables:
-            if any(hint in name.lower() for hint in _HINTS):
+            if _is_hinted(name):
                 yield {name: True}
 
     def _turn(
@@ -238,8 +272,7 @@ class ReasoningLearner:
                 continue  # words: see _worded
             if self._anchors.generations.get(f"{name}=True") == self._anchors.generations.get(f"{name}=False"):
                 continue  # on and off are the same to it, so it waits for a word
-            hinted = any(hint in name.lower() for hint in _HINTS)
-            if any(text.count(mark) != default.count(mark) for mark in marks) or (hinted and text != default):
+            if any(text.count(mark) != default.count(mark) for mark in marks) or (_is_hinted(name) and text != default):
                 out.append(name)
         return tuple(dict.fromkeys((*variables, *out)))
 
@@ -325,3 +358,14 @@ class ReasoningLearner:
                 return end[: len(end) - len(shared)]
         marks = tags(end)
         return end[: end.index(marks[0]) + len(marks[0])] if len(marks) > 1 else ""
+
+
+def _is_hinted(name: str) -> bool:
+    """True: a name that speaks of reasoning."""
+    return any(hint in name.lower() for hint in _HINTS)
+
+
+def _openness(text: str, opens: str, closes: str) -> int:
+    """How a prompt leaves reasoning: 2 opened, 1 not spoken of, 0 closed."""
+    closed, opened = (text.rfind(mark.strip()) if mark.strip() else -1 for mark in (closes, opens))
+    return 1 if closed == opened else 2 if opened > closed else 0

@@ -55,8 +55,10 @@ def template_variables(
     keep = _first(named.get(PRESERVE), base.get(PRESERVE))
     out = dict(base)
     if thinking is not None:
-        out.update(dict.fromkeys(("enable_thinking", *profile.thinking_switches), thinking))
-        out.update({name: words[0 if thinking else 1] for name, words in profile.thinking_words.items()})
+        words = {name: pair[0 if thinking else 1] for name, pair in profile.thinking_words.items()}
+        flags = [name for name in profile.thinking_switches if name not in words]
+        out.update(dict.fromkeys(("enable_thinking", *flags), thinking))
+        out.update({name: word for name, word in words.items() if word is not None})
     # A template that has no such effort is switched off instead.
     out.pop(_EFFORTS[0], None)
     if effort is not None and (effort != "none" or "none" in template.compared):

@@ -13,6 +13,7 @@ from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.ask import PING_SECONDS, Ask
 from dragoman.server.fields import (
+    ANSWER_REFUSALS,
     CHOICES_MAX,
     FLAG,
     FORM_REFUSALS,
@@ -55,6 +56,7 @@ FIELDS: Mapping[str, Kind] = {
 }
 REFUSED: Mapping[str, Refusal] = {
     **FORM_REFUSALS,
+    **ANSWER_REFUSALS,
     "best_of": Refusal((1,), "give n, and choose among the answers"),
     "audio": Refusal((), "only text is written"),
     "modalities": Refusal((["text"],), "only text is written"),

@@ -2,6 +2,8 @@
 
 An answer is a list of blocks: thinking, text, tool_use. One is over before the next begins. A call's input is sent as
 far as it is the beginning of a JSON object, since clients read it while it comes; what a model breaks off stays off.
+The input of such a block is less than the call, so the message then ends as one that was cut off: clients run the
+calls of a message that ends by ``tool_use``, and none of one that ends by ``max_tokens``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 from dragoman.chat import Delta, ToolCallDelta
 from dragoman.server import sse, wire
 from dragoman.server.jobs import Ended, Said, Usage
-from dragoman.server.partial_json import ObjectPrefix, read_object
+from dragoman.server.partial_json import ObjectPrefix, is_object, read_object
 from dragoman.server.telling import Answer
 
 
@@ -25,6 +27,7 @@ class MessagesTeller:
         self._blocks = 0
         self._kind: str | None = None  # of the block that is open
         self._input = ObjectPrefix()
+        self._cut = False  # the input of a call is not all of it
         self._ended: Ended | None = None
 
     def begin(self) -> Iterable[bytes]:
@@ -48,7 +51,7 @@ class MessagesTeller:
 
     def close(self, usage: Usage) -> Iterable[bytes]:
         assert self._ended is not None
-        reason = {"stop_reason": _reason(self._ended), "stop_sequence": self._ended.stop_text}
+        reason = {"stop_reason": _reason(self._ended, self._cut), "stop_sequence": self._ended.stop_text}
         notes = wire.notes(self._ended.problems, self._ended.unconstrained)
         yield sse.named({"type": "message_delta", "delta": reason, "usage": _usage(usage), **notes})
         yield sse.named({"type": "message_stop"})
@@ -62,6 +65,7 @@ class MessagesTeller:
         for piece in answer.pieces:
             _add(blocks, piece.delta)
         content = [_finished(block) for block in blocks]
+        self._cut = any(block["type"] == "tool_use" and not is_object("".join(block["input"])) for block in blocks)
         notes = wire.notes(answer.ended.problems, answer.ended.unconstrained)
         return {**self._message(content, answer.ended, usage), **notes}
 
@@ -92,6 +96,7 @@ class MessagesTeller:
 
     def _over(self) -> Iterable[bytes]:
         if self._kind is not None:
+            self._cut |= self._kind == "tool_use" and not self._input.complete
             self._kind = None
             yield sse.named({"type": "content_block_stop", "index": self._blocks - 1})
 
@@ -102,7 +107,7 @@ class MessagesTeller:
             "role": "assistant",
             "model": self._head.model,
             "content": content,
-            "stop_reason": None if ended is None else _reason(ended),
+            "stop_reason": None if ended is None else _reason(ended, self._cut),
             "stop_sequence": None if ended is None else ended.stop_text,
             "usage": _usage(usage),
         }
@@ -129,8 +134,8 @@ def _finished(block: dict[str, Any]) -> dict[str, Any]:
     return {**block, kind: "".join(block[kind]), **signature}
 
 
-def _reason(ended: Ended) -> str:
-    if ended.finish_reason == "length":
+def _reason(ended: Ended, cut: bool) -> str:
+    if cut or ended.finish_reason == "length":
         return "max_tokens"
     if ended.finish_reason == "tool_calls":
         return "tool_use"

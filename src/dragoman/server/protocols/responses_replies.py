@@ -1,7 +1,8 @@
 """``/v1/responses``: how an answer is told, as events or whole.
 
 An answer is a list of items: reasoning, a message, function calls. One item is over before the next begins, and
-stands in the response as its last event shows it, so the whole answer is what the events add up to.
+stands in the response as its last event shows it, so the whole answer is what the events add up to. A call whose
+arguments are no JSON object is an incomplete item, however the response ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dragoman.server import sse, wire
 from dragoman.server.jobs import Ended, Said, Usage
 from dragoman.server.protocols.responses import Echo
 from dragoman.server.telling import Answer
+from dragoman.stream.json_text import is_json_object
 
 
 @dataclass(slots=True)
@@ -140,6 +142,7 @@ class ResponsesTeller:
             return
         text = "".join(item.text)
         if item.call is not None:
+            status = status if is_json_object(text) else "incomplete"
             yield self._data("response.function_call_arguments.done", item, name=item.call.name, arguments=text)
         else:
             if item.kind == "reasoning":
