@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.template.anchors import YES_NO, Anchors
-from dragoman.template.atoms import closers, common_suffix, openers, tags
+from dragoman.template.atoms import closers, common_suffix, from_tags, openers, tags
 from dragoman.template.probe import THINKING_PART, Prober, Rung, Said, Tail, conversation
 from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile, Word
 from dragoman.template.scan import Scan
@@ -249,6 +249,11 @@ class ReasoningLearner:
             size = len(self._anchors.header) if core is text else len(header)
             if core[:size].endswith(header) and core[size:].strip():
                 yield setting, core[size:]
+                continue
+            # The prompt may leave away what the history begins a turn with.
+            known = next((end for end in from_tags(header) if core.startswith(end)), "")
+            if known and core[len(known) :].strip():
+                yield setting, core[len(known) :]
 
     def _preopened(self, opened: str, closed: str) -> bool:
         """True: the generation prompt opens reasoning, as it stands or when a switch is turned on."""
