@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dragoman.constraint import maker
 from dragoman.constraint.bits import Bits, union
 from dragoman.constraint.constraint import Constraint
 from dragoman.constraint.masks import Masks, masks_for
@@ -15,6 +16,8 @@ from dragoman.constraint.trie import TokenTrie
 from dragoman.grammar.json import JsonStyle, json_string
 from dragoman.grammar.nodes import Class, Grammar, Node, Ref, Repeat, alt, lit, seq
 from dragoman.grammar.notation.prune import prune
+from dragoman.grammar.schema import compile_schema
+from dragoman.grammar.walk import COMPILED
 from dragoman.limits import DEFAULT
 
 
@@ -171,3 +174,64 @@ def test_parts_of_wide_states_are_kept_as_rows() -> None:
         constraint.rollback(states)
         assert before is not None
         assert masks.start() is before, "nothing was thrown away"
+
+
+PICK = random.Random(8)
+WORDS = sorted({"".join(PICK.choices('abnmé€"":,} 0', k=PICK.randint(2, 6))).encode() for _ in range(700)})
+
+
+class Words(Tokens):
+    """Tokens that begin, go through and leave keys."""
+
+    token_bytes = (*(bytes([b]) for b in range(256)), *WORDS, None)
+    size = -(-len(token_bytes) // 32) * 32
+    controls = {"<end>": len(token_bytes) - 1}  # noqa: RUF012
+    eos_ids = (len(token_bytes) - 1,)
+
+
+FURTHER = {
+    "any": {"properties": {"ab": {"type": "integer"}, "an": True, "é": True}},
+    "strings": {"properties": {"man": {"const": "b"}, "mb": {}}, "additionalProperties": {"type": "string"}},
+    "required": {"properties": {"nab": {"type": "null"}}, "required": ["nab", "nam"], "additionalProperties": True},
+    "a pattern": {"type": "string", "pattern": "^a+[^b]*$"},
+    "a bound": {"properties": {"b": {"maxLength": 9}}, "additionalProperties": {"minLength": 2}},
+}
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_pieces_of_recorded_walks_equal_trying(monkeypatch: pytest.MonkeyPatch, recording: bool) -> None:
+    """One trie for all, so that what one grammar's walk was recorded for serves the others."""
+    monkeypatch.setattr(maker, "_RECORDS", 16 if recording else 0)
+    vocab = Words()
+    trie = TokenTrie(vocab.token_bytes, vocab.size)
+    row = np.zeros(trie.words, dtype=np.uint32)
+    for number, (name, schema) in enumerate(FURTHER.items()):
+        grammar = Grammar(compile_schema({"type": "object"} | schema, name="s"), "s")
+        constraint = Constraint(masks := masks_for(grammar, vocab, trie), masks.start())
+        pick = random.Random(number)
+        for _ in range(25):
+            constraint.fill(row)
+            allowed = set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+            found = {token for token in range(vocab.size) if constraint.validate([token])}
+            assert allowed == found, (name, constraint.accepted)
+            going_on = sorted(allowed - set(vocab.eos_ids))
+            if not going_on:
+                break
+            assert constraint.accept(pick.choice(going_on))
+    assert (max(trie.recorded.values(), default=-1) > 0) == (recording and COMPILED)
+
+
+@pytest.mark.skipif(not COMPILED, reason="records are for the compiled walk")
+def test_keys_of_another_object_take_few_steps() -> None:
+    """Keys beside others than declared are mostly any string: what that allows is walked once for a vocabulary."""
+    vocab = Words()
+    trie = TokenTrie(vocab.token_bytes, vocab.size)
+    steps = []
+    for name in ("ab", "nm", "mé", "ba"):
+        grammar = Grammar(compile_schema({"type": "object", "properties": {name: True}}, name="s"), "s")
+        constraint = Constraint(masks := masks_for(grammar, vocab, trie), masks.start())
+        assert constraint.accept(ord("{"))
+        assert constraint.accept(ord('"'))
+        constraint.fill(np.zeros(trie.words, dtype=np.uint32))
+        steps.append(trie.walk().steps)
+    assert max(steps[1:]) < len(trie) // 3, (steps, len(trie))

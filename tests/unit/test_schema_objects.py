@@ -32,6 +32,17 @@ def test_every_subset_in_declared_order(required: tuple[str, ...]) -> None:
     assert_valid(schema, samples(schema))
 
 
+def test_what_is_required_outside_of_a_one_of_does_not_come_first() -> None:
+    def option(word: str) -> dict[str, object]:
+        return {"properties": {"a": {"enum": [word]}, "b": {"type": "integer"}}, "additionalProperties": False}
+
+    grammar = grammar_of({"type": "object", "required": ["b"], "oneOf": [option("x"), option("y")]})
+    for text in ('{"a": "x", "b": 1}', '{"a": "y", "b": 1}'):
+        assert accepts(grammar, text.encode()), text
+    for text in ('{"b": 1, "a": "x"}', '{"a": "x"}', '{"b": 1}'):  # the last one is of both options
+        assert not accepts(grammar, text.encode()), text
+
+
 def test_order_and_commas() -> None:
     schema = {"properties": {"a": {}, "b": {}}, "additionalProperties": False, "type": "object"}
     bad = ['{"b": 1, "a": 1}', '{"a": 1,}', '{, "a": 1}', '{"a": 1 "b": 1}', '{"a": 1, "a": 1}']

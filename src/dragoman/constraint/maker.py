@@ -13,7 +13,7 @@ from dragoman.constraint.trie import Ints, TokenTrie, inside
 from dragoman.errors import LimitError
 from dragoman.grammar.lazy_automaton import DEAD, NEVER, Automaton
 from dragoman.grammar.program import Program
-from dragoman.grammar.walk import COMPILED, Walk
+from dragoman.grammar.walk import COMPILED, Record, Walk
 from dragoman.limits import Limits
 
 # Uncompiled, a walk of more steps than this is done level by level in numpy.
@@ -22,6 +22,8 @@ _STEPS = 1 << 30 if COMPILED else 2_000
 _WIDE = 32
 # Parts that all grammars of a vocabulary share; past it they are forgotten.
 _SHARED_PARTS = 512
+# States of JSON strings that records are kept of; each takes some 1.5 MB.
+_RECORDS = 16
 # Exits at more nodes than this are looked up by byte.
 _FEW_NODES = 256
 
@@ -93,7 +95,12 @@ class PartMaker:
         at = 0
         while True:
             walk.clear()
+            first = at
             at = walk.under(self._automaton, nodes, at, state, self._budget)
+            if walk.asked >= 0:
+                at = first
+                self._automaton.record[walk.asked] = self._recorded(walk.asked)
+                continue
             if at < len(nodes) and not walk.full:
                 if COMPILED:
                     raise LimitError("one mask takes too many steps", bound="mask_steps", limit=self._budget)
@@ -101,6 +108,52 @@ class PartMaker:
             found.append(_taken(walk))
             if at == len(nodes):
                 return found[0] if len(found) == 1 else _joined(found)
+
+    def _recorded(self, state: int) -> int:
+        """The number of the record that serves ``state``, made if it is the first of its kind; -1: none does."""
+        automaton, trie, walk = self._automaton, self._trie, self._walk
+        threads = automaton.threads[state]
+        if len(threads) > 1 or not COMPILED:
+            return -1
+        known = trie.recorded
+        local = automaton.state((threads[0] & ~(0xFFFFFF << 16),))
+        here = place(automaton, self._program, local, -1)
+        if here is not None and here in known:
+            return known[here]
+        key = fingerprint(automaton, self._program, local, -1)
+        number = -1 if key is None else known.get(key, 0)
+        if not number:
+            record = self._record(local) if len(walk.records) < _RECORDS else None
+            number = -1
+            if record is not None:
+                walk.records.append(record)
+                number = len(walk.records)
+        if len(known) < _SHARED_PARTS:
+            known.update({name: number for name in (here, key) if name is not None})
+        return number
+
+    def _record(self, state: int) -> Record | None:
+        """A walk of ``state`` from the root, to be taken in pieces; None where rounds count or it is left elsewhere."""
+        automaton, trie, walk = self._automaton, self._trie, self._walk
+        walk.clear()
+        np.asarray(walk.home)[:] = 0
+        walk.seek = state
+        try:
+            done = walk.under(automaton, self._root, 0, state, self._budget)
+        finally:
+            walk.seek = -1
+        home = np.array(walk.home, dtype=np.uint8)
+        tokens, needs, nodes, states = _taken(walk)
+        if not done or needs.tolist() != [1]:
+            return None
+        pure = all(automaton.need[left] == NEVER for left in set(states.tolist()))
+        if not pure or not home[trie.parent[nodes]].all():
+            return None
+        found = np.zeros(trie.size, dtype=bool)
+        found[tokens] = True
+        found = found[trie.tokens]
+        before = np.concatenate([np.zeros(1, np.int32), np.cumsum(found, dtype=np.int32)])
+        return Record(home, trie.tokens[found], before, nodes)
 
     def _part(self, found: Found) -> Part:
         tokens, needs, nodes, states = found

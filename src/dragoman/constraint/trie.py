@@ -59,7 +59,7 @@ class Levels:
 
 
 class TokenTrie:
-    """Immutable, but for ``shared``. Node 0 is the root; the nodes under node i are i + 1 .. end[i] - 1.
+    """Immutable, but for ``shared`` and ``recorded``. Node 0 is the root; those under node i are i + 1 .. end[i] - 1.
 
     byte          uint8[nodes]     the byte on the edge to the node
     end           int32[nodes]     the first node behind those under it
@@ -69,6 +69,7 @@ class TokenTrie:
     words         int              length of a mask row: uint32[words], bit i % 32 of word i // 32 = token i
     bytes            int              256 bits: the bytes that some token contains
     shared: parts of masks that any grammar may use, by what they depend on (see constraint.sharing).
+    recorded: the numbers of the walk's records, by what they depend on; -1: none can be made.
     lock: held by whoever makes masks over this trie: ``shared`` and the walk's buffers belong to all of its grammars.
     """
 
@@ -114,6 +115,7 @@ class TokenTrie:
         self.words = (self.size + 31) // 32
         self.bytes = sum(1 << byte for byte in np.unique(self.byte[1:]).tolist())
         self.shared: dict[object, object] = {}
+        self.recorded: dict[object, int] = {}
         self.lock = threading.RLock()
         self._behind: dict[int, Ints] = {}
         self._children: tuple[Ints, Ints, Ints] | None = None

@@ -45,26 +45,32 @@ def walk(node: n.Node) -> list[n.Node]:
     return found
 
 
+_CONSUMING = frozenset({n.Class, n.AnyChar, n.UntilConfirmed, n.Control})
+_LOOKING = frozenset({n.Until, n.Peek, n.Negate, n.Commit})
+_WRAPPING = frozenset({n.Without, n.Atomic, n.Tag})
+
+
 def nullable(node: n.Node, rules: Mapping[str, bool]) -> bool:
     """True: ``node`` may match the empty string. ``rules`` tells it of the rules."""
-    if isinstance(node, n.Literal):
-        return not node.data
-    if isinstance(node, n.Class | n.AnyChar | n.UntilConfirmed | n.Control):
+    kind = type(node)
+    if kind is n.Literal:
+        return not node.data  # type: ignore[union-attr]
+    if kind is n.Ref:
+        return rules.get(node.name, False)  # type: ignore[union-attr]
+    if kind is n.Sequence:
+        return all(nullable(item, rules) for item in node.items)  # type: ignore[union-attr]
+    if kind is n.Choice:
+        return any(nullable(item, rules) for item in node.items)  # type: ignore[union-attr]
+    if kind in _CONSUMING:
         return False
-    if isinstance(node, n.Until | n.Peek | n.Negate | n.Commit):
+    if kind in _LOOKING:
         return True
-    if isinstance(node, n.Sequence):
-        return all(nullable(item, rules) for item in node.items)
-    if isinstance(node, n.Choice):
-        return any(nullable(item, rules) for item in node.items)
-    if isinstance(node, n.Repeat):
-        return node.min == 0 or nullable(node.item, rules)
-    if isinstance(node, n.Permutation):
-        return not any(node.required)
-    if isinstance(node, n.Without | n.Atomic | n.Tag):
-        return nullable(node.item, rules)
-    if isinstance(node, n.Ref):
-        return rules.get(node.name, False)
+    if kind is n.Repeat:
+        return node.min == 0 or nullable(node.item, rules)  # type: ignore[union-attr]
+    if kind is n.Permutation:
+        return not any(node.required)  # type: ignore[union-attr]
+    if kind in _WRAPPING:
+        return nullable(node.item, rules)  # type: ignore[union-attr]
     raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled")
 
 
@@ -98,6 +104,9 @@ def _nullable_rules(grammar: n.Grammar, inside: Mapping[str, list[n.Node]]) -> d
     return known
 
 
+_CLOSED = frozenset({n.Peek, n.Negate, n.UntilConfirmed})
+
+
 def _leftmost(node: n.Node, known: Mapping[str, bool]) -> set[str]:
     """The rules that may be entered before ``node`` consumes anything."""
     out: set[str] = set()
@@ -107,14 +116,14 @@ def _leftmost(node: n.Node, known: Mapping[str, bool]) -> set[str]:
         kind = type(top)
         if kind is n.Literal or kind is n.Class:
             continue
-        if isinstance(top, n.Ref):
-            out.add(top.name)
-        elif isinstance(top, n.Sequence):
-            for item in top.items:
+        if kind is n.Ref:
+            out.add(top.name)  # type: ignore[union-attr]
+        elif kind is n.Sequence:
+            for item in top.items:  # type: ignore[union-attr]
                 stack.append(item)
                 if (type(item) is n.Literal and item.data) or not nullable(item, known):
                     break
-        elif not isinstance(top, n.Peek | n.Negate | n.UntilConfirmed):
+        elif kind not in _CLOSED:
             stack.extend(children(top))
     return out
 

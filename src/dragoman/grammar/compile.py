@@ -21,7 +21,8 @@ from dragoman.limits import DEFAULT, Limits
 _UNROLL = 24
 
 Code = tuple[int, Any, int]
-_BYTES = int(Op.BYTES)
+_BYTES, _SPLIT, _CALL = int(Op.BYTES), int(Op.SPLIT), int(Op.CALL)
+_ENDS = frozenset(map(int, (Op.ACCEPT, Op.MATCH, Op.RETURN)))
 
 
 def compile_reader(
@@ -364,12 +365,15 @@ def _depends_on(instruction: Code, code: list[Code]) -> Iterable[int]:
 
 
 def _is_live(op: int, argument: Any, following: int, code: list[Code], live: bytearray) -> bool:
-    if op in (Op.ACCEPT, Op.MATCH, Op.RETURN):
-        return True
-    if op == Op.SPLIT:
+    # The most frequent first; plain numbers compare faster than the names of the enum.
+    if op == _SPLIT:
         return any(live[target] for target in argument)
-    if op == Op.CALL:
+    if op == _CALL:
         return bool(live[argument] and live[following])
+    if op == _BYTES:
+        return bool(argument and live[following])
+    if op in _ENDS:
+        return True
     if op == Op.LOOP:
         least, _, body, out, _ = argument
         return bool(live[out] and (least == 0 or live[body]))
@@ -380,6 +384,4 @@ def _is_live(op: int, argument: Any, following: int, code: list[Code], live: byt
     if op == Op.AGAIN:
         _loop, target, _ = code[following]
         return bool(live[target[3]])
-    if op == Op.BYTES:
-        return bool(argument and live[following])
     return bool(live[following])

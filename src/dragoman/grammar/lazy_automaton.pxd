@@ -35,6 +35,7 @@ cdef class Automaton:
     cdef public int[::1] most
     cdef public signed char[::1] leaves
     cdef public short[::1] wide
+    cdef public signed char[::1] record
     cdef public int[::1] rows
     cdef public int row_count
     cdef public int reached

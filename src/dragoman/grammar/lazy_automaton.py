@@ -65,6 +65,7 @@ class Automaton:
         self.most = array("i", bytes(4 * 256))  # the largest need of one of its threads
         self.leaves = array("b", bytes(256))
         self.wide = array("h", bytes(2 * 256))  # how many bytes lead on, once that is known
+        self.record = array("b", bytes(256))  # the walk's: its record, counted from 1; -1: none, 0: not known yet
         self.rows = array("i", b"\xff" * (4 * 32 * 256))  # _DEAD everywhere
         self.row_count = 0
         self.reached = _DEAD
@@ -334,6 +335,7 @@ class Automaton:
         self.most = longer("i", self.most, 4 * size)
         self.leaves = longer("b", self.leaves, size)
         self.wide = longer("h", self.wide, 2 * size)
+        self.record = longer("b", self.record, size)
 
     # -- steps -----------------------------------------------------------------------------------------------------
 

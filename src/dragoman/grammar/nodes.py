@@ -228,12 +228,13 @@ def seq(*items: Node) -> Node:
     for item in items:
         parts = item.items if isinstance(item, Sequence) else (item,)
         for part in parts:
-            if part == EMPTY:
+            if type(part) is not Literal:
+                flat.append(part)
                 continue
             last = flat[-1] if flat else None
-            if isinstance(part, Literal) and isinstance(last, Literal):
+            if type(last) is Literal:
                 flat[-1] = Literal(last.data + part.data)
-            else:
+            elif part.data:
                 flat.append(part)
     if not flat:
         return EMPTY

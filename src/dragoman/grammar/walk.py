@@ -31,12 +31,42 @@ def scatter(row: Any, tokens: Any, clear: bool) -> None:
         row[tokens[i] >> 5] |= _ONE << (tokens[i] & 31)
 
 
+class Record:
+    """What one state finds from the root, so that a walk that comes upon the state again takes a piece of it.
+
+    home: uint8[nodes], 1 where the state is found again: what is under such a node is the same from any node.
+    tokens: what may be written under the root, int32[*], in the trie's order; those among the first i tokens of the
+    trie are tokens[:before[i]]. exits: the nodes, ascending, behind one byte from a node at home where nothing but the
+    exits of the state is left.
+    """
+
+    def __init__(self, home: Any, tokens: Any, before: Any, exits: Any) -> None:
+        self.home = array("B", home.tobytes())
+        self.tokens = array("i", tokens.tobytes())
+        self.before = array("i", before.tobytes())
+        self.exits = array("i", exits.tobytes())
+
+    def first_exit(self, node: int) -> int:
+        """How many of the exits lie before ``node``."""
+        low, high = 0, len(self.exits)
+        while low < high:
+            middle = (low + high) >> 1
+            if self.exits[middle] < node:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
 class Walk:
     """The trie's nodes that a state reaches, in order; buffers are used again by the next walk.
 
     arrays: the four buffers, for numpy.
     low, high: the least and the largest of the needs.
     tokens, needs: what may be written and the rounds that it needs; nodes, states: where the state behind has exits.
+    records: of states that many walks come upon; ``automaton.record`` says which state has which.
+    asked: a state that may be worth a record, upon which the walk stopped; -1: none.
+    seek: the state whose nodes are noted in ``home``; -1: none.
     """
 
     def __init__(
@@ -57,6 +87,12 @@ class Walk:
         self.end_stack = array("i", bytes(4 * (depth + 2)))
         self.state_stack = array("i", bytes(4 * (depth + 2)))
         self.narrow_stack = array("b", bytes(depth + 2))
+        self.records: list[Record] = []
+        self.later_nodes: list[int] = []
+        self.later_states: list[int] = []
+        self.home = array("B", bytes(len(byte)))
+        self.seek = -1
+        self.asked = -1
         self.top = -1
         self.node = 0
         self.token_count = 0
@@ -72,6 +108,9 @@ class Walk:
         self.steps = 0
         self.low = _NEVER
         self.high = 0
+        self.asked = -1
+        self.later_nodes = []
+        self.later_states = []
 
     def mark(self, automaton: Automaton, node: int, state: int) -> None:
         """Note ``node`` as reached in ``state``."""
@@ -87,12 +126,15 @@ class Walk:
             self.nodes[self.node_count] = node
             self.states[self.node_count] = state
             self.node_count += 1
+        if state == self.seek:
+            self.home[node] = 1
 
     def under(self, automaton: Automaton, nodes: Any, first: int, state: int, budget: int) -> int:
         """Walk from ``state`` at each of ``nodes[first:]``: what ends there, and what is under it.
 
         Returns the index of the node to go on with: past the last one when all are done. Less: the buffers have no
-        room for it (``full``), or the budget of steps is used up and what was found is to be thrown away.
+        room for it (``full``), or the budget of steps is used up or a state is ``asked`` for, and what was found is to
+        be thrown away.
         """
         count = len(nodes)
         self.full = False
@@ -112,7 +154,7 @@ class Walk:
     # Arrays are read in place here: compiled, a local name for one costs more than a step.
 
     def below(self, automaton: Automaton, node: int, state: int, budget: int) -> bool:
-        """Walk what is under ``node`` from ``state``. False: the budget of steps is used up."""
+        """Walk what is under ``node`` from ``state``. False: the budget of steps is used up, or a state asked for."""
         self.top = -1
         self.enter(automaton, node, state)
         while True:
@@ -120,11 +162,58 @@ class Walk:
             if self.steps > budget:
                 return False
             if state < 0:
-                return True
+                if not self.later_nodes:
+                    return True
+                self.enter(automaton, self.later_nodes.pop(), self.later_states.pop())
+                continue
             node = self.node
+            record = automaton.record[state]
+            if record >= 0 and self.seek < 0:
+                if record == 0 and self.repeats(automaton, state):
+                    self.asked = state
+                    return False
+                if record > 0 and self.records[record - 1].home[node]:
+                    self.take(automaton, self.records[record - 1], node, state)
+                    continue
             self.mark(automaton, node, state)
             if self.end[node] > node + 1:
                 self.enter(automaton, node, state)
+
+    def repeats(self, automaton: Automaton, state: int) -> bool:
+        """Whether ``state`` goes on to itself with many bytes, and so may be worth a record; if not, that is noted."""
+        count = 0
+        if automaton.width(state) >= _WIDE:
+            row = automaton.after[state] * 256
+            for i in range(row, row + 256):
+                if automaton.rows[i] == state:
+                    count += 1
+        if count < _WIDE:
+            automaton.record[state] = -1
+        return count >= _WIDE
+
+    def take(self, automaton: Automaton, record: Record, node: int, state: int) -> None:
+        """What ends at ``node`` and under it, from the record of ``state``; what is behind its exits comes later."""
+        end = self.end[node]
+        need = automaton.need[state]
+        first, past = record.before[self.token_start[node]], record.before[self.token_start[end]]
+        if first < past:
+            self.low = min(self.low, need)
+            self.high = max(self.high, need)
+        for i in range(first, past):
+            self.tokens[self.token_count] = record.tokens[i]
+            self.needs[self.token_count] = need
+            self.token_count += 1
+        at = record.first_exit(node)
+        while at < len(record.exits) and record.exits[at] < end:
+            node = record.exits[at]
+            after = automaton.step(state, self.byte[node])
+            if after >= 0:
+                self.mark(automaton, node, after)
+                if self.end[node] > node + 1:
+                    self.later_nodes.append(node)
+                    self.later_states.append(after)
+            at += 1
+        self.steps += 1
 
     def enter(self, automaton: Automaton, node: int, state: int) -> None:
         """Go on with what is under ``node``, from ``state``.

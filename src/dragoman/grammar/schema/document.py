@@ -93,7 +93,9 @@ class Document:
 
     def _register(self, at: int, value: dict[str, Any]) -> None:
         resource = self._resource[at]
-        draft = DRAFTS.get(str(value.get("$schema", "")).rstrip("#"), resource.draft)
+        draft = resource.draft
+        if "$schema" in value:
+            draft = DRAFTS.get(str(value["$schema"]).rstrip("#"), draft)
         own = value.get("$id", value.get("id") if draft <= 4 else None)
         if draft <= 7 and "$ref" in value and resource.location != at:
             own = None
@@ -308,6 +310,8 @@ class Structure:
     def _of(self, key: Any, value: Any) -> object:
         if isinstance(value, (dict, list)):
             return id(value) if _opaque(key, value) else self._by_identity[id(value)]
+        if type(value) is str:
+            return value
         return type(value).__name__, value if isinstance(value, tuple) else repr(value)
 
 

@@ -24,6 +24,11 @@ BRANCHES_MAX = 5_000
 # Options of an anyOf whose every subset is looked at, because unevaluated* asks which of them hold.
 SUBSETS_MAX = 7
 
+# Keywords that say something of other schemas of the same value, or depend on them.
+COMBINING = frozenset(
+    ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies")
+) | {"unevaluatedProperties", "unevaluatedItems", PLACES}
+
 Owners: TypeAlias = tuple[int, ...]
 TellApart: TypeAlias = "Callable[[Expander, tuple[int, ...], frozenset[str]], frozenset[tuple[int, int]]]"
 
@@ -109,8 +114,23 @@ class Expander:
         """
         known = self._known.get(goal)
         if known is None:
-            known = self._known[goal] = self._expanded(goal)
+            known = self._alone(goal)
+            if known is None:
+                known = self._expanded(goal)
+            self._known[goal] = known
         return known
+
+    def _alone(self, goal: Goal) -> list[Branch] | None:
+        """The branches of one schema that combines no others, which most are; None for all else."""
+        if len(goal) != 1 or goal[0] < 0:
+            return None
+        schema = self.document.schema(goal[0])
+        if isinstance(schema, bool) or not COMBINING.isdisjoint(schema):
+            return None
+        fact, clauses = self._facts(goal[0], schema)
+        if clauses or fact.signed:
+            return None
+        return [_branch(fact.kinds, dict.fromkeys(fact.atoms))] if fact.kinds else []
 
     def _facts(self, place: int, schema: dict[str, Any]) -> tuple[Option, list[tuple[Option, ...]]]:
         if place not in self._facts_of:
@@ -361,10 +381,13 @@ class Expander:
                 if seen.contains:
                     below = self.document.any_of((*seen.contains, below))
                 state.atoms[Items(seen.items, None, (below,))] = None
-        atoms = tuple(
-            atom for atom in state.atoms if not (isinstance(atom, Count) and atom.least == 0 and atom.most is None)
-        )
-        return Branch(state.kinds, atoms)
+        return _branch(state.kinds, state.atoms)
+
+
+def _branch(kinds: frozenset[str], atoms: dict[Atom, None]) -> Branch:
+    """The branch of these atoms, but for those that hold always."""
+    kept = [atom for atom in atoms if not (type(atom) is Count and atom.least == 0 and atom.most is None)]
+    return Branch(kinds, tuple(kept))
 
 
 def asserts_nothing(keyword: Any, schema: dict[str, Any]) -> bool:

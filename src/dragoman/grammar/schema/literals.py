@@ -28,7 +28,7 @@ from dragoman.grammar.schema.atoms import (
 )
 from dragoman.grammar.schema.document import Document
 from dragoman.grammar.schema.formats import FORMATS, UNDECIDED
-from dragoman.grammar.schema.keywords import FRACTION, INTEGER, KINDS
+from dragoman.grammar.schema.keywords import FRACTION, INTEGER, KINDS, TYPES
 
 ALL_KINDS = frozenset(KINDS)
 NUMBERS = frozenset((INTEGER, FRACTION))
@@ -37,6 +37,9 @@ SIZES = (
     ("array", "minItems", "maxItems"),
     ("object", "minProperties", "maxProperties"),
 )
+
+
+_KINDS_OF = {name: NUMBERS if name == "number" else frozenset((name,)) for name in TYPES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,9 @@ def kinds_of(schema: dict[str, Any]) -> frozenset[str]:
     """The kinds that the schema's own ``type`` allows."""
     if "type" not in schema:
         return ALL_KINDS
-    names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    names = schema["type"]
+    if isinstance(names, str):
+        return _KINDS_OF[names]
     return frozenset(names) - {"number"} | (NUMBERS if "number" in names else frozenset())
 
 
@@ -71,6 +76,8 @@ def nothing(document: Document) -> tuple[int, ...]:
 
 def facts(document: Document, place: int, schema: dict[str, Any]) -> tuple[Option, list[tuple[Option, ...]]]:
     """What the schema's own keywords assert: one option that holds, and clauses of which one option holds each."""
+    if len(schema) == 1 and "type" in schema:
+        return Option(kinds_of(schema)), []
     atoms: list[Atom] = [Among(place, keyword) for keyword in ("enum", "const") if keyword in schema]
     for kind, least, most in SIZES:
         if schema.get(least, 0) or most in schema:

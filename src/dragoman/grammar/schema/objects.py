@@ -55,7 +55,8 @@ class _Object:
     _pairs: dict[tuple[str | None, Owed], Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        about: list[Members | Member] = self.branch.about(Members, Member)
+        # What is only required comes after what is declared, though it may be said first: beside a oneOf of properties.
+        about: list[Members | Member] = [*self._members(), *self.branch.about(Member)]
         self.names = list(dict.fromkeys(name for atom in about for name in _named_in(atom.keys)))
         self.required = {atom.keys.name for atom in about if isinstance(atom, Member) and isinstance(atom.keys, Name)}
         self.owed = [atom for atom in self.branch.about(Member) if not isinstance(atom.keys, Name)]
