@@ -88,3 +88,14 @@ def test_reasoning_answer_and_calls_in_messages_of_their_own_leave_no_marker_in_
         message = _read(fmt, text)
         found = (message.reasoning_content.strip(), message.content.strip(), len(message.tool_calls))
         assert found == (reasoning, content, calls)
+
+
+KEEPS_ANSWERS = """{% set said = m.content or '' %}{% if not loop.last %}
+{%- if '\\n</reply>' in said %}{% set said = said.split('<reply>\\n')[-1].split('\\n</reply>')[0] %}
+{%- else %}{% set said = said.split('</mull>')[-1] %}{% endif %}{% endif %}{{ said }}"""
+
+
+def test_the_block_that_the_history_keeps_alone_is_the_answers_no_reasoning() -> None:
+    fmt = ChatFormat.from_template(wrap(KEEPS_ANSWERS))
+    assert (fmt.profile.reasoning.open.text, fmt.profile.reasoning.close.text) == ("<mull>", "</mull>")
+    assert "<reply>" in _read(fmt, "<mull>hm</mull><reply>\nHello\n</reply>").content
