@@ -76,8 +76,12 @@ class Service:
 
     async def responses(self, request: Request) -> Reply:
         """``POST /v1/responses``"""
-        ask, echo = responses.read(await _body(request), self.settings)
-        head, jobs = await self._prepared(ask, "resp_")
+        body = await _body(request)
+        ask, echo = responses.read(body, self.settings)
+        try:
+            head, jobs = await self._prepared(ask, "resp_")
+        except UsageError as error:
+            raise responses.placed(error, body) from error
         return Reply(jobs, self.engine, ResponsesTeller(head, echo), ask.stream, ask.ping_seconds)
 
     async def messages(self, request: Request) -> Reply:
