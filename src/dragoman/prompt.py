@@ -17,7 +17,7 @@ from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
-from dragoman.template.atoms import tags
+from dragoman.template.atoms import from_tags
 from dragoman.template.capabilities import Capabilities
 from dragoman.template.history import second_forms, with_role
 from dragoman.template.profile import BESIDE_CALLS, ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
@@ -244,15 +244,17 @@ class Prompter:
             return with_prompt[len(without) :]
         shared = next(at for at, (a, b) in enumerate(zip_longest(with_prompt, without)) if a != b)
         header = self._profile.assistant_header
-        at = with_prompt.rfind(header) if header else -1
-        return with_prompt[at if 0 <= at < shared < at + len(header) else shared :]
+        for known in filter(None, (header, *from_tags(header))):
+            at = with_prompt.rfind(known)
+            if 0 <= at < shared < at + len(known):
+                return with_prompt[at:]
+        return with_prompt[shared:]
 
     def after_header(self, generation_prompt: str) -> str:
         """The part of a generation prompt that belongs to the turn itself: an opened reasoning block, or nothing."""
         header = self._profile.assistant_header
-        # From its first tag on: what stands in front of that may differ with a switch (" /think_off <bot>").
-        tagged = header[header.index(found[0]) :] if (found := tags(header)) else ""
-        for known in (header, header.strip(), tagged):
+        # From a tag on: what stands in front of it may differ with a switch (" /think_off <bot>"), or be the history's.
+        for known in (header, header.strip(), *from_tags(header)):
             at = generation_prompt.rfind(known) if known else -1
             if at >= 0:
                 return generation_prompt[at + len(known) :]

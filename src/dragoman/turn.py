@@ -138,6 +138,7 @@ class Turn:
         self._utf8 = Utf8Sanitizer()
         self._reason: Literal["stop", "length"] | None = None
         self._late = False
+        self._ends = sorted(facts.all_stops(fmt.profile), key=len, reverse=True)
         self._opening: list[Delta] = []  # of what the prompt wrote, given with the first deltas
         calls = fmt.profile.tools
         self._builder = MessageBuilder(
@@ -176,10 +177,21 @@ class Turn:
             events = reader.feed(item)
             if events:
                 deltas += _merged(self._builder.push_all(events))
-            if reader.unread and not self._late:
-                self._late = True
-                self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
+        if reader.behind:
+            self._note_behind(reader, final=False)
         return deltas
+
+    def _note_behind(self, reader: Reader, *, final: bool) -> None:
+        """A problem where there is more behind the end of the turn than white space and further ends of it."""
+        rest = reader.behind.decode("utf-8", "replace").strip()
+        while not self._late and rest:
+            end = next((stop for stop in self._ends if rest.startswith(stop)), None)
+            if end is None:
+                if final or not any(stop.startswith(rest) for stop in self._ends):
+                    self._late = True
+                    self._builder.note("after_end", "output after the end of the turn was not read", reader.position)
+                return
+            rest = rest[len(end) :].lstrip()
 
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
         """The output is over; the last deltas. Once. ``length``: it was cut off, nothing is closed or invented."""
@@ -193,6 +205,7 @@ class Turn:
         if rest:
             deltas += self._push(reader.feed(rest))
         deltas += self._push(reader.finish(reason))
+        self._note_behind(reader, final=True)
         # A turn whose end was read is complete, whatever ran out afterwards.
         self._reason = "stop" if reader.ended else reason
         return deltas + _merged(self._builder.finish(self._reason))

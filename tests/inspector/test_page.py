@@ -208,6 +208,35 @@ def test_what_is_wrong_is_said_and_goes_away(page: Any) -> None:
     assert message(page, 0).locator("textarea").input_value() == "From JSON"
 
 
+@pytest.mark.parametrize("tools", ["5", '"x"', "null", '{"a": 1}', '{"type": "function", "function": {"name": "one"}}'])
+def test_tools_that_are_no_list_are_said_to_be_none(page: Any, tools: str) -> None:
+    page.fill("#tools", tools)
+    page.wait_for_selector("#status.fault:has-text('Tools must be a list')")
+    assert page.get_attribute("#tools", "aria-invalid") == "true"
+    page.fill("#tools", "")
+    page.wait_for_selector("#status", state="hidden")
+    assert page.get_attribute("#tools", "aria-invalid") is None
+
+
+def test_what_an_error_leaves_behind_is_dimmed(page: Any) -> None:
+    assert page.locator("#prompt.stale").count() == 0
+    page.fill("#tools", "[{")
+    page.wait_for_selector("#prompt.stale")
+    page.fill("#tools", "")
+    page.wait_for_selector("#prompt:not(.stale)")
+
+
+def test_a_run_by_the_keyboard_keeps_the_keyboards_place(page: Any) -> None:
+    page.click("#tab-turn")
+    page.focus("#run")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#stop", state="hidden")
+    page.wait_for_selector("#run:not([disabled])")
+    assert page.evaluate("document.activeElement.id") == "step"
+    page.keyboard.press("Home")
+    page.wait_for_selector("#step-number:has-text('step 1 of')")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_narrow_screens_and_both_schemes(browser: Any, address: str, scheme: str) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
@@ -221,6 +250,11 @@ def test_narrow_screens_and_both_schemes(browser: Any, address: str, scheme: str
         page.wait_for_selector(f"#{tab}:not([aria-busy]):visible")
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{tab} is {wide} pixels too wide"
+        if tab == "template":
+            page.wait_for_selector("#template td")
+            cells = "[...document.querySelectorAll('#template td')].filter((cell) => cell.offsetParent)"
+            widths = f"{cells}.map((cell) => cell.clientWidth)"
+            assert min(page.evaluate(widths)) > 150, "each cell of a row has room for its text"
     colours = page.evaluate("[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]")
     light = [sum(map(int, colour[4:-1].split(","))) for colour in colours]
     assert (light[0] > light[1]) == (scheme == "light")

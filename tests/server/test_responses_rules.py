@@ -173,6 +173,19 @@ def test_what_is_wrong_is_refused_by_name(fields: dict[str, Any], param: str | N
     assert error["message"]
 
 
+def test_what_the_template_cannot_take_is_named_by_its_place_in_the_input() -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+    items = [
+        {"role": "user", "content": "Hi"},
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+        {"role": "assistant", "content": "Ho"},
+        {"role": "user", "content": [{"type": "input_text", "text": "See:"}, picture]},
+    ]
+    error = _ask(input=items, instructions="Be brief.").json()["error"]
+    assert error["param"] == "input[3].content[1]"
+    assert error["message"].startswith("input[3].content[1] is of type")
+
+
 def test_what_changes_nothing_here_is_accepted_and_shown() -> None:
     answer = _ask(store=False, user="u", metadata={"a": "b"}, service_tier="auto", prompt_cache_key="k", temperature=1)
     assert answer.status_code == 200

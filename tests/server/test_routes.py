@@ -58,6 +58,21 @@ def test_tokenize_reads_text_as_text() -> None:
     assert Service().post({}, "/tokenize").json()["error"]["param"] == "content"
 
 
+def test_what_llama_servers_tokenize_is_asked_for() -> None:
+    service = Service()
+    body = {"content": "a é <|fin|>"}
+    tokens = service.post({**body, "add_special": False, "parse_special": False}, "/tokenize").json()["tokens"]
+    pieces = service.post({**body, "with_pieces": True}, "/tokenize").json()["tokens"]
+    assert [piece["id"] for piece in pieces] == tokens
+    data = b"".join(
+        each["piece"].encode() if isinstance(each["piece"], str) else bytes(each["piece"]) for each in pieces
+    )
+    assert data == "a é <|fin|>".encode()
+    for name in ("parse_special", "add_special"):
+        refused = service.post({**body, name: True}, "/tokenize")
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, name)
+
+
 def test_unknown_routes_and_methods() -> None:
     client = Service().client
     assert client.get("/nope").status_code == 404

@@ -67,3 +67,16 @@ def test_output_behind_the_end_is_noted_however_it_is_cut(behind: str, tools: An
         found.append(reading.message)
     assert found[0] == found[1]
     assert [problem.code for problem in found[0].problems] == ["after_end"]
+
+
+@pytest.mark.parametrize(
+    ("behind", "noted"), [("", False), ("\n", False), ("<|sep|>\n<|sep|>", False), ("<|se", True), ("<|sep|>x", True)]
+)
+def test_a_further_end_behind_the_end_is_no_output(behind: str, noted: bool) -> None:
+    found = []
+    for bytewise in (False, True):
+        reading = read(f"Done.<|sep|>{behind}", bytewise=bytewise)
+        reading.finish()
+        found.append(reading.message)
+    assert found[0] == found[1]
+    assert [problem.code for problem in found[0].problems] == (["after_end"] if noted else [])

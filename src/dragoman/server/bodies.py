@@ -135,7 +135,11 @@ COMPLETIONS = _body(
     ["prompt"],
     {"prompt": _PROMPT, "n": _CHAT_ONLY["n"], "logprobs": _CHAT_ONLY["top_logprobs"]},
 )
-TOKENIZE: Schema = {"type": "object", "properties": {"content": _TEXT}, "required": ["content"]}
+TOKENIZE: Schema = {
+    "type": "object",
+    "properties": {"content": _TEXT, "with_pieces": {"type": "boolean"}},
+    "required": ["content"],
+}
 DETOKENIZE: Schema = {
     "type": "object",
     "properties": {"tokens": _many({"type": "integer", "minimum": 0})},

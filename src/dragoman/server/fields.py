@@ -179,6 +179,11 @@ ANSWER_REFUSALS: Mapping[str, Refusal] = {
     "stop_sequences": Refusal(([],), "give stop"),
 }
 
+TOKENIZE_REFUSALS: Mapping[str, Refusal] = {
+    "parse_special": Refusal((False,), "no text of a request becomes a control token; /apply-template writes them"),
+    "add_special": Refusal((False,), "the chat template writes what begins a prompt; see /apply-template"),
+}
+
 
 def refuse(body: Mapping[str, Any], refusals: Mapping[str, Refusal], known: Collection[str] = ()) -> None:
     """Raises UsageError for the first field that asks for what cannot be done; those in ``known`` can be."""

@@ -16,7 +16,7 @@ from dragoman.errors import LimitError, UsageError
 from dragoman.format import ChatFormat
 from dragoman.server import wire
 from dragoman.server.ask import PING_SECONDS, Ask
-from dragoman.server.fields import INTEGER, LIST, TEXT, needed, shown
+from dragoman.server.fields import FLAG, INTEGER, LIST, TEXT, TOKENIZE_REFUSALS, given, needed, refuse, shown
 from dragoman.server.jobs import Job
 from dragoman.server.prepare import make_turn, prepare_all, prepare_raw
 from dragoman.server.props import props
@@ -76,8 +76,12 @@ class Service:
 
     async def responses(self, request: Request) -> Reply:
         """``POST /v1/responses``"""
-        ask, echo = responses.read(await _body(request), self.settings)
-        head, jobs = await self._prepared(ask, "resp_")
+        body = await _body(request)
+        ask, echo = responses.read(body, self.settings)
+        try:
+            head, jobs = await self._prepared(ask, "resp_")
+        except UsageError as error:
+            raise responses.placed(error, body) from error
         return Reply(jobs, self.engine, ResponsesTeller(head, echo), ask.stream, ask.ping_seconds)
 
     async def messages(self, request: Request) -> Reply:
@@ -143,8 +147,11 @@ class Service:
 
     async def tokenize(self, request: Request) -> Response:
         """``POST /tokenize``: ids of ``content`` as text of a message, where no control token can be written."""
-        content = needed(await _body(request), "content", TEXT)
-        return JSONResponse({"tokens": await _in_thread(partial(self._vocab().encode, content))})
+        body = await _body(request)
+        refuse(body, TOKENIZE_REFUSALS)
+        vocab, pieces = self._vocab(), given(body, "with_pieces", FLAG)
+        ids = await _in_thread(partial(vocab.encode, needed(body, "content", TEXT)))
+        return JSONResponse({"tokens": [_piece(token, vocab) for token in ids] if pieces else ids})
 
     async def detokenize(self, request: Request) -> Response:
         """``POST /detokenize``: the text of ``tokens``, control tokens as their own text."""
@@ -193,6 +200,15 @@ class Service:
 
 def _is_token(value: Any, vocab: Vocabulary) -> bool:
     return INTEGER.check(value) and 0 <= value < vocab.size
+
+
+def _piece(token: int, vocab: Vocabulary) -> dict[str, Any]:
+    """A token as llama-server shows it: its text, or its bytes where they are none."""
+    data = vocab.bytes_of(token) or b""
+    try:
+        return {"id": token, "piece": data.decode()}
+    except UnicodeDecodeError:
+        return {"id": token, "piece": list(data)}
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -14,6 +14,10 @@ from dragoman.events import Closed, Event, Failed, Opened, Text
 from dragoman.grammar.program import Program
 from dragoman.grammar.run import Run
 
+# Bytes behind the stop that are kept to see what they are.
+_BEHIND = 512
+# Stands for text behind the stop that was read to see that it is one.
+_TOLD = "\ufffd".encode()
 # Regions whose text is delivered; inside the others there are only markers.
 _STRUCTURE = frozenset({"call", "arg", "stop"})
 
@@ -37,8 +41,8 @@ class Reader:
     """Events of one output, from well-formed UTF-8 and control tokens.
 
     position: bytes of output read so far; what the prompt wrote counts from below zero. ended: the stop was read.
-    unread: there was output behind it. ``prefix`` is what the prompt already wrote of the turn; its regions open, its
-    text is delivered with ``echo`` only.
+    behind: how the output behind it begins. ``prefix`` is what the prompt already wrote of the turn; its regions open,
+    its text is delivered with ``echo`` only.
     """
 
     def __init__(
@@ -51,12 +55,13 @@ class Reader:
         self._last_recovery: tuple[int, str] | None = None
         self._run = Run(program, position=-sum(len(_text(item)) for item in prefix))
         self.ended = False
-        self.unread = False  # there was output behind the stop
+        self.behind = b""
         self._complete = False  # the grammar itself read the stop
         self._opening: list[Event] = []
         for item in prefix:
             self._opening += self.feed(item)
-        self.ended = self._complete = self.unread = False
+        self.ended = self._complete = False
+        self.behind = b""
         self._strict = strict
 
     @property
@@ -87,7 +92,7 @@ class Reader:
         """Read one piece; what has settled. After the stop nothing is read."""
         out: list[Event] = []
         if self.ended:
-            self.unread = self.unread or item != b""
+            self._add_behind(item)
             return out
         rest = self._consume(item)
         self._settle(out)
@@ -99,8 +104,14 @@ class Reader:
                 break
             rest = self._consume(queue.pop(0))
             self._settle(out)
-        self.unread = rest is not None or bool(queue)
+        for unread in ([] if rest is None else [rest]) + queue:
+            self._add_behind(unread)
         return out
+
+    def _add_behind(self, item: Item) -> None:
+        """Output behind the stop; a further end of turn is none."""
+        if isinstance(item, bytes) or not item.ends_turn:
+            self.behind = (self.behind + _text(item))[:_BEHIND]
 
     def _consume(self, item: Item) -> Item | None:
         """Feed the run; what it could not take, if anything."""
@@ -132,6 +143,8 @@ class Reader:
                     event = Text(event.data[-event.position :], 0)
             elif isinstance(event, Opened) and event.tag == "stop":
                 self.ended = self._complete = True
+            elif isinstance(event, Closed) and event.tag == "stop" and event.position < self._run.position:
+                self.behind = _TOLD  # text that the end was told by
             out.append(event)
         if self._controls:
             settled = self._run.settled

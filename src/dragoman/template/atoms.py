@@ -56,6 +56,11 @@ def tags(text: str) -> list[str]:
     return _TAG.findall(text)
 
 
+def from_tags(text: str) -> list[str]:
+    """``text`` from each of its tags on, the longest first."""
+    return [text[found.start() :] for found in _TAG.finditer(text)]
+
+
 def first_marker(text: str) -> str:
     """The first tag of ``text`` where it starts with one, else its first line without outer white space."""
     core = text.strip()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.template.anchors import YES_NO, Anchors
-from dragoman.template.atoms import closers, common_suffix, openers, tags
+from dragoman.template.atoms import closers, common_suffix, from_tags, openers, tags
 from dragoman.template.probe import THINKING_PART, Prober, Rung, Said, Tail, conversation
 from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile, Word
 from dragoman.template.scan import Scan
@@ -249,6 +249,11 @@ class ReasoningLearner:
             size = len(self._anchors.header) if core is text else len(header)
             if core[:size].endswith(header) and core[size:].strip():
                 yield setting, core[size:]
+                continue
+            # The prompt may leave away what the history begins a turn with.
+            known = next((end for end in from_tags(header) if core.startswith(end)), "")
+            if known and core[len(known) :].strip():
+                yield setting, core[len(known) :]
 
     def _preopened(self, opened: str, closed: str) -> bool:
         """True: the generation prompt opens reasoning, as it stands or when a switch is turned on."""
@@ -317,7 +322,8 @@ class ReasoningLearner:
                         return whole if len(tags(whole)) == 1 and len(whole) < 60 else opened, closed, why
         for closed in self._scan.text_tests:
             for opened in openers(closed):
-                return opened, closed, f"the template looks for {closed!r} in texts"
+                if not self._holds_answers(opened, closed.strip()):
+                    return opened, closed, f"the template looks for {closed!r} in texts"
         for _, rest in self._openings():
             core = rest.strip()
             # <|x|> names a token; what closes it can't be told from its spelling unless history writes it too.
@@ -325,6 +331,15 @@ class ReasoningLearner:
             if tags(core) == [core] and plain and (ends := closers(core)):
                 return core, ends[0], f"the generation prompt opens {core!r}; its closer is only guessed"
         return "", "", ""
+
+    def _holds_answers(self, opened: str, closed: str) -> bool:
+        """True: of a text with such a block the history keeps the block alone, so the answer stands in it."""
+        for layout in ("", "\n"):
+            shown = f"{opened}{layout}{FIRST.reasoning}{layout}{closed}{FIRST.content}"
+            kept = self._turn(_PLACES[2], {}, {}, shown) or ""
+            if FIRST.reasoning in kept and FIRST.content not in kept:
+                return True
+        return False
 
     # Content.
 

@@ -41,9 +41,14 @@ export function template() {
 function request() {
   if (!$("request").hidden) return parsed("request", "The request");
   const body = { messages: messages() };
-  const tools = $("tools").value.trim() && parsed("tools", "Tools");
-  if (tools) {
-    body.tools = Array.isArray(tools) ? tools : tools.tools;
+  $("tools").removeAttribute("aria-invalid");
+  if ($("tools").value.trim()) {
+    const tools = parsed("tools", "Tools");
+    body.tools = Array.isArray(tools) ? tools : tools?.tools;
+    if (!Array.isArray(body.tools)) {
+      $("tools").setAttribute("aria-invalid", "true");
+      throw new Error('Tools must be a list: [{"type": "function", "function": {"name": ...}}], or an object whose "tools" is one');
+    }
     const choice = $("choice").value;
     body.tool_choice = ["auto", "none", "required"].includes(choice) ? choice : { type: "function", function: { name: choice } };
   }

@@ -11,12 +11,17 @@ let open = "prompt";
 const refresh = later(async (signal) => {
   const work = SHOWING[open];
   if (!work) return;
-  $(open).setAttribute("aria-busy", "true");
+  const panel = $(open);
+  panel.setAttribute("aria-busy", "true");
   try {
     await work(signal);
+    panel.classList.remove("stale");
     say("");
+  } catch (error) {
+    if (error.name !== "AbortError") panel.classList.add("stale");  // what it shows belongs to an earlier request
+    throw error;
   } finally {
-    $(open).removeAttribute("aria-busy");
+    panel.removeAttribute("aria-busy");
   }
 });
 

@@ -38,8 +38,9 @@ async function run() {
     const body = asked();
     const number = (id) => ($(id).value === "" ? undefined : Number($(id).value));
     body.request = { max_tokens: number("max-tokens"), temperature: number("temperature"), ...body.request };
-    $("run").disabled = true;
     $("stop").hidden = false;
+    if (document.activeElement === $("run")) $("stop").focus();  // a disabled button would lose the keyboard's place
+    $("run").disabled = true;
     const answer = await ask("/inspector/run", body, mine.signal);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
@@ -55,6 +56,7 @@ async function run() {
   } finally {
     if (mine === running) running = null;
     $("run").disabled = false;
+    if (document.activeElement === $("stop")) $($("watch").hidden ? "run" : "step").focus();
     $("stop").hidden = true;
   }
 }

@@ -5,6 +5,7 @@ How answers are told: :mod:`dragoman.server.protocols.responses_replies`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -56,6 +57,7 @@ REFUSED: Mapping[str, Refusal] = {
     "prompt": Refusal((), "prompts are not kept here; send instructions and input"),
     "truncation": Refusal(("disabled",), "shorten the input"),
 }
+_MESSAGE = re.compile(r"messages\[(\d+)\]")
 _LOGPROBS = "message.output_text.logprobs"
 # Parts of a message's content -> the same for a chat; text parts are known there under these names too.
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
@@ -140,36 +142,58 @@ def _tools(tools: list[Any] | None) -> list[Any] | None:
     return tools
 
 
+def placed(error: UsageError, body: Mapping[str, Any]) -> UsageError:
+    """The error of a turn with the place in ``input`` where the request has what ``messages[0]`` names."""
+    found = _MESSAGE.match(error.param or "")
+    origins = _history(body).origins if found else []
+    if found is None or int(found[1]) >= len(origins):
+        return error
+    place = origins[int(found[1])]
+    message = str(error).replace(found[0], place)
+    return UsageError(message, param=place + (error.param or "")[found.end() :])
+
+
 def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return _history(body).messages
+
+
+def _history(body: Mapping[str, Any]) -> _History:
     history = _History()
     instructions = given(body, "instructions", TEXT)
     if instructions:
-        history.add({"role": "system", "content": instructions})
+        history.add({"role": "system", "content": instructions}, "instructions")
     items = needed(body, "input", TEXT_OR_LIST)
     if isinstance(items, str):
-        history.add({"role": "user", "content": items})
+        history.add({"role": "user", "content": items}, "input")
     else:
         for at, item in enumerate(items):
             history.item(item, f"input[{at}]")
     if len(history.messages) == bool(instructions):
         raise UsageError("input is empty: a conversation needs at least one message", param="input")
-    return history.messages
+    return history
 
 
 class _History:
-    """Items in, messages out: the reasoning, the text and the calls of one turn are one message of a chat."""
+    """Items in, messages out: the reasoning, the text and the calls of one turn are one message of a chat.
+
+    origins: for each message where the request has it, or its first item.
+    """
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
+        self.origins: list[str] = []
+        self._place = ""
         self._open = False  # the last message is the assistant's and may still get more
 
-    def add(self, message: dict[str, Any]) -> None:
+    def add(self, message: dict[str, Any], place: str | None = None) -> None:
         self.messages.append(message)
+        self.origins.append(place or self._place)
         self._open = False
 
     def item(self, item: Any, path: str) -> None:
         if not isinstance(item, Mapping):
             raise UsageError(f"{path} must be an object, not {shown(item)}", param=path)
+        self._place = path
         kind = item.get("type", "message" if "role" in item else None)
         if kind == "message":
             self._message(item, path)
@@ -201,7 +225,7 @@ class _History:
     def _turn(self, *closing: str) -> dict[str, Any]:
         """The assistant's message that goes on; a new one where it has any of the fields ``closing`` already."""
         if not self._open or any(name in self.messages[-1] for name in closing):
-            self.messages.append({"role": "assistant"})
+            self.add({"role": "assistant"})
             self._open = True
         return self.messages[-1]
 
