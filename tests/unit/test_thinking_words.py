@@ -22,6 +22,8 @@ ASKED = [{"role": "user", "content": "Hello"}]
         ("reasoning_mode == 'on'", ("on", "off")),
         ("thinking_mode == 'thinking'", ("thinking", "chat")),
         ("my_thoughts in ['yes', 'sure']", ("yes", "no")),
+        ("not thinking_mode | default('on') == 'off'", ("on", "off")),
+        ("thinking_mode | default('off') | lower == 'on'", ("on", "off")),
     ],
 )
 def test_reasoning_is_switched_by_the_words_that_the_template_waits_for(test: str, words: tuple[str, str]) -> None:
@@ -30,6 +32,16 @@ def test_reasoning_is_switched_by_the_words_that_the_template_waits_for(test: st
     assert list(fmt.profile.thinking_words.values()) == [words]
     prompts = [fmt.turn(ASKED, enable_thinking=on).generation_prompt for on in (True, False)]
     assert prompts == ["<|assistant|>" + ON, "<|assistant|>" + OFF]
+
+
+def test_a_switch_may_be_asked_under_a_second_name() -> None:
+    template = (
+        "{% set mode = thinking_mode | default('enabled') %}"
+        f"{TURNS}{{{{ '<think>\\n</think>\\n' if mode == 'disabled' else '<think>\\n' }}}}{{% endif %}}"
+    )
+    fmt = ChatFormat.from_template(template)
+    assert fmt.profile.thinking_words == {"thinking_mode": ("enabled", "disabled")}
+    assert fmt.turn(ASKED, enable_thinking=False).generation_prompt == "<|assistant|>" + OFF
 
 
 def test_what_is_said_by_name_wins_over_the_switch() -> None:

@@ -117,10 +117,23 @@ def _text_tests(every: list[nodes.Node]) -> Iterator[str]:
             yield text
 
 
+def _plain_name(node: nodes.Node | None) -> str | None:
+    """The variable that a filter (``mode | default('on') | lower``) begins with; None: it is no variable."""
+    while isinstance(node, nodes.Filter):
+        node = node.node
+    return node.name if isinstance(node, nodes.Name) else None
+
+
 def _compared(every: list[nodes.Node], name: str) -> Iterator[str]:
-    """Texts that the variable ``name`` is compared with, by ``==`` or ``in [...]``."""
+    """Texts that the variable ``name`` is compared with, by ``==`` or ``in [...]``, itself or behind filters."""
+    known = {name}
+    known |= {
+        node.target.name
+        for node in every
+        if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name) and _plain_name(node.node) == name
+    }
     for node in every:
-        if not (isinstance(node, nodes.Compare) and isinstance(node.expr, nodes.Name) and node.expr.name == name):
+        if not (isinstance(node, nodes.Compare) and _plain_name(node.expr) in known):
             continue
         for op in node.ops:
             for const in [op.expr, *op.expr.find_all(nodes.Const)]:
