@@ -85,3 +85,17 @@ def test_a_block_is_read_though_what_stands_before_the_header_changes_with_the_s
     turn.feed("Then.<|fin|>")
     turn.finish("stop")
     assert (turn.message.reasoning_content, turn.message.content) == ("", "Then.")
+
+
+def test_a_flag_that_only_changes_the_system_text_is_a_switch() -> None:
+    said = "{{ '[thinking on]' if deep_thought is defined and deep_thought else '[thinking off]' }}"
+    fmt = ChatFormat.from_template(f"{said}{TURNS}{{% endif %}}")
+    assert fmt.profile.thinking_switches == ("deep_thought",)
+    texts = [fmt.turn(ASKED, enable_thinking=flag).prompt.text for flag in (None, True, False)]
+    assert [text[: text.index("]") + 1] for text in texts] == ["[thinking off]", "[thinking on]", "[thinking off]"]
+
+
+def test_an_effort_that_is_written_out_is_no_switch() -> None:
+    said = "{% if reasoning_effort is defined %}[{{ reasoning_effort }}]{% endif %}{{ my_reasoning_words }}"
+    fmt = ChatFormat.from_template(f"{said}{TURNS}{{% endif %}}")
+    assert fmt.profile.thinking_switches == ()

@@ -16,6 +16,8 @@ from dragoman.template.sentinels import FIRST
 # Keys under which servers hand reasoning back, the usual one first. What a template reads beyond them is tried too.
 _KNOWN_KEYS = ("reasoning_content", "reasoning", "thinking", "thought", "thoughts", "reasoning_text")
 _HINTS = ("think", "thought", "reason")
+# Variables of other switches, whose values are words.
+_WORDS = ("reasoning_effort", "reasoning_strength", "thinking_effort")
 # A number that no template writes by itself.
 _QUANTITY = 740_193
 
@@ -60,15 +62,18 @@ class ReasoningLearner:
         if spoken.reasoning.mode is ReasoningMode.NONE:
             return spoken
         facts = spoken.reasoning
-        openness = {name: self._openness(name, facts) for name in spoken.switches}
+        known = dict.fromkeys((*spoken.switches, *self._told_elsewhere()))
+        openness = {name: self._openness(name, facts) for name in known}
         quantities = [name for name in openness if self._is_quantity(name)]
         flags = [name for name in openness if name not in quantities]
+        default = _openness(self._anchors.generation_prompt, facts.open.text, facts.close.text)
+        budgets = [name for name in quantities if _is_hinted(name) and openness[name][1] == 0 < default]
         off = [name for name in flags if openness[name][0] < openness[name][1]]
         words = (
             *self._worded(flags),
             *((name, (False, True)) for name in off),
             # A budget of nothing switches reasoning off; nobody but the caller knows one that is enough.
-            *((name, (None, 0)) for name in quantities if _is_hinted(name) and openness[name][1] == 0),
+            *((name, (None, 0)) for name in budgets),
         )
         names = dict.fromkeys((*(name for name in flags if name not in off), *(name for name, _ in words)))
         switch = next((name for name in names if name not in (*off, *quantities)), None)
@@ -80,12 +85,26 @@ class ReasoningLearner:
         rung = self._plain or self._calls
         if rung is None:
             return False
-        messages = conversation(None, rung, FIRST, "none")
-        above, below = (
-            self._prober.render(messages, replace(rung, variables=((name, value),)), generation=True)
-            for value in (_QUANTITY, -_QUANTITY)
-        )
+        above, below = (self._prompt(rung, name, value) for value in (_QUANTITY, -_QUANTITY))
         return above is not None and below is not None and above != below
+
+    def _told_elsewhere(self) -> Iterator[str]:
+        """Flags that speak of reasoning and change only what stands in front of the user's words: a system text."""
+        rung = self._plain or self._calls
+        if rung is None:
+            return
+        prompts = self._anchors.generations
+        for name in self._scan.variables:
+            if not _is_hinted(name) or name in _WORDS or any(key.startswith(name + "=") for key in prompts):
+                continue
+            on, off = (self._prompt(rung, name, value) for value in (True, False))
+            if on is not None and off is not None and on != off:
+                yield name
+
+    def _prompt(self, rung: Rung, name: str, value: Any) -> str | None:
+        """The whole prompt of a user's message with one variable set."""
+        rung = replace(rung, variables=(*rung.variables, (name, value)))
+        return self._prober.render(conversation(None, rung, FIRST, "none"), rung, generation=True)
 
     def _openness(self, name: str, facts: ReasoningProfile) -> tuple[int, int]:
         """How the prompt leaves reasoning with a flag set and with it unset; a flag may say no (``skip_reasoning``)."""
