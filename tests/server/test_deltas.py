@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.chat import Delta, ToolCallDelta
@@ -33,6 +33,7 @@ def _hits(text: str, stops: Sequence[str]) -> list[str]:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["content", "reasoning"]), st.sampled_from("ab"), st.integers(1, 130))))
+@example([("content", "a", RUN_MAX + 1), ("reasoning", "a", RUN_MAX + 2)])
 def test_runs_are_broken_up_and_nothing_is_lost(runs: list[tuple[str, str, int]]) -> None:
     deltas = [
         Delta(content=text) if kind == "content" else Delta(reasoning_content=text)

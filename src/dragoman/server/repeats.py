@@ -23,7 +23,7 @@ class Repeats:
             if self._held is not None:
                 joined = _joined(self._held, delta)
                 out += [self._held, delta] if joined is None else [joined]
-                self._held, self._last, self._run = None, None, 0
+                self._held, self._last, self._run = None, out[-1], 1
                 continue
             self._run = self._run + 1 if delta == self._last else 1
             self._last = delta
