@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -149,7 +149,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         elif isinstance(default, bool):
             parser.add_argument(_option(name), action=argparse.BooleanOptionalAction, help=text, **absent)
         else:
-            parser.add_argument(_option(name), metavar="VALUE", help=text, **absent)
+            # Words are shown here, and checked with all other settings, wherever they come from.
+            words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+            parser.add_argument(
+                _option(name), metavar=f"{{{','.join(words)}}}" if words else "VALUE", help=text, **absent
+            )
 
 
 def read_settings(arguments: argparse.Namespace, environment: Mapping[str, str] | None = None) -> ServeSettings:
