@@ -105,15 +105,14 @@ def test_generic_history_keeps_calls_and_results() -> None:
     assert out[2]["content"] == '<tool_response name="f">\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>'
 
 
-@pytest.mark.parametrize("role", ["tool", "function"])
-def test_generic_results_stand_in_the_order_of_the_calls_and_say_their_names(role: str) -> None:
+def test_generic_results_stand_in_the_order_of_the_calls_and_say_their_names() -> None:
     calls = [{"id": id, "function": {"name": name, "arguments": "{}"}} for id, name in (("a", "f"), ("b", 'g"'))]
-    results = [{"role": role, "tool_call_id": id, "content": f"of {id}"} for id in ("b", "a")]
+    results = [{"role": "tool", "tool_call_id": id, "content": f"of {id}"} for id in ("b", "a")]
     out = with_tool_instructions([{"role": "assistant", "content": None, "tool_calls": calls}, *results])
     assert out[1]["content"] == (
         '<tool_response name="f">\nof a\n</tool_response>\n<tool_response name="g\\"">\nof b\n</tool_response>'
     )
-    foreign = [{"role": role, "tool_call_id": "z", "content": "1"}, {"role": role, "name": "h", "content": "2"}]
+    foreign = [{"role": "tool", "tool_call_id": "z", "content": "1"}, {"role": "tool", "name": "h", "content": "2"}]
     out = with_tool_instructions([{"role": "user", "content": "Hi"}, *foreign])
     assert out[1]["content"] == '<tool_response>\n1\n</tool_response>\n<tool_response name="h">\n2\n</tool_response>'
 

@@ -26,7 +26,6 @@ GENERIC_TOOLS = ToolProfile(
     parallel=True,
 )
 _RESULT = "<tool_response{}>\n{}\n</tool_response>"
-_RESULT_ROLES = ("tool", "function")
 _DEPTH = 6
 
 
@@ -153,8 +152,7 @@ def _without_calls(messages: Sequence[Message]) -> list[Message]:
     """
     out: list[Message] = []
     results = False
-    given = [{**m, "role": "tool"} if m.get("role") in _RESULT_ROLES else dict(m) for m in messages]
-    for message in with_results_told(given, sort=True):
+    for message in with_results_told([dict(each) for each in messages], sort=True):
         if message["role"] == "tool":
             name = message.get("name")
             text = _RESULT.format(f" name={_json(name)}" if name else "", _text(message.get("content")))
