@@ -238,13 +238,12 @@ class Turn:
 
     def _reader_for(self, chunk: Chunk) -> Reader:
         kind = _kind(chunk)
-        if self._kind is None:
-            self._kind = kind
-        elif self._kind != kind:
+        if self._kind not in (None, kind):
             raise UsageError(f"the turn reads {self._kind}, not {kind}: one kind per turn", param="chunk")
         if self._reader is None:
             self._start(self._vocab() if kind == _TOKENS else None)
         assert self._reader is not None
+        self._kind = kind  # not before: a chunk that is refused decides nothing
         self._type = type(chunk)
         return self._reader
 

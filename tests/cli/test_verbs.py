@@ -59,7 +59,7 @@ def test_every_verb_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "VERB"),
         (["nope"], "'nope'"),
         (["inspect"], "TEMPLATE"),
-        (["check", "x.jsonl"], "--templates"),
+        (["check"], "CASES.jsonl"),
         (["serve", "--port", "x"], "--port"),
         (["grammar", "chatml", "--to", "latin"], "'gbnf'"),
         (["parse", "chatml", "--chunk", "0"], "give 1 or more"),
@@ -310,6 +310,7 @@ def test_check_passes_what_is_right(run: Run, template: Path, tmp_path: Path) ->
     code, out, _ = checked(run, tmp_path, case(), case(chunks=[OUTPUT[:9], OUTPUT[9:]]), half)
     assert code == 0
     assert out.splitlines()[-1].split() == ["all", "3", "3", "3/3", "3/3", "3/3", "1/1"]
+    assert run("check", tmp_path / "cases.jsonl")[:2] == (0, out), "the templates beside the cases"
 
 
 @pytest.mark.parametrize(

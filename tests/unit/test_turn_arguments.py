@@ -42,6 +42,15 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], param: str) -> Non
     assert raised.value.param == param
 
 
+def test_a_chunk_that_is_refused_decides_nothing() -> None:
+    turn = ChatFormat.from_template(TEMPLATE).turn(USER)
+    with pytest.raises(UsageError):
+        turn.feed([1])  # token ids, without a vocabulary
+    turn.feed("hello")
+    turn.finish()
+    assert turn.message.content == "hello"
+
+
 def test_a_constraint_needs_a_vocabulary() -> None:
     turn = ChatFormat.from_template(TEMPLATE).turn(USER, tools=[TOOL])
     for wrong in (None, "x"):

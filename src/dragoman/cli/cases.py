@@ -21,7 +21,7 @@ from dragoman.errors import DragomanError, UsageError
 from dragoman.format import ChatFormat
 from dragoman.server.jobs import Sum
 
-_WANTED = "wanted is one case a line: a JSON object with template, request, output and expect"
+_WANTED = "one case a line: a JSON object with template, request, output and expect"
 _ARGUMENTS = frozenset(inspect.signature(ChatFormat.turn).parameters) - {"self", "id_seed"}
 
 

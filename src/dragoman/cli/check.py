@@ -19,15 +19,17 @@ _SHOWN = 10  # failing cases, unless all are wanted
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("cases", metavar="CASES.jsonl", help="one case a line: template, request, output, expect")
-    parser.add_argument("--templates", metavar="FOLDER", required=True, help="where the cases' .jinja files lie")
+    parser.add_argument(
+        "--templates",
+        metavar="FOLDER",
+        help="where the cases' .jinja files lie; else the folder templates beside CASES.jsonl, else its own",
+    )
     parser.add_argument("--only", metavar="TEXT", help="cases whose id or template holds this text")
     parser.add_argument("--failures", action="store_true", help=f"show all cases that fail, not the first {_SHOWN}")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    folder = Path(arguments.templates).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"--templates: {arguments.templates} is no folder with .jinja files", param="--templates")
+    folder = _folder(arguments.templates, arguments.cases)
     only = arguments.only or ""
     cases = [case for case in load_cases(arguments.cases) if only in case.id or only in case.template]
     if not cases:
@@ -45,6 +47,17 @@ def run(arguments: argparse.Namespace) -> int:
         _print_failures(failed, len(failed) if arguments.failures else _SHOWN)
         _print_table(results)
     return 1 if failed else 0
+
+
+def _folder(named: str | None, cases: str) -> Path:
+    """Where the templates lie. Raises UsageError."""
+    if named is None:
+        beside = Path(cases).expanduser().parent
+        return beside / "templates" if (beside / "templates").is_dir() else beside
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"--templates: {named} is no folder with .jinja files", param="--templates")
+    return folder
 
 
 def _checked(case: Case, folder: Path) -> dict[str, Any]:
