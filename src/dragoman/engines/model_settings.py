@@ -16,7 +16,7 @@ LLAMA_FIELDS = frozenset(
 
 LLAMA_SETTINGS = ModelSettings(engine_fields=LLAMA_FIELDS)
 
-# A model of 135 million parameters copies placeholders such as "<city>" into values, names of one tool's parameters into
+# A model of 135 million parameters copies placeholders such as "<city>" into values, names of one tool into
 # another's arguments, and runs on in strings, digits and lists. With these bounds 120 of 120 answers ended, the longest
 # after 297 tokens (arrays of strings and of objects, maps, nested objects, recursion, lists as a response format;
 # without a bound of items 3 of 10 with an array of objects). DRY keeps its plain answers from looping, a repeat penalty
