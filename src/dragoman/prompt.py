@@ -22,6 +22,7 @@ from dragoman.template.capabilities import Capabilities
 from dragoman.template.history import second_forms, with_role
 from dragoman.template.profile import BESIDE_CALLS, ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
+from dragoman.template.tool_forms import tool_forms
 from dragoman.vocab import Vocabulary
 
 Part = tuple[str, bool]
@@ -203,8 +204,7 @@ class Prompter:
         except TemplateError as error:
             refusal = error
         # The template may need what a tool leaves out, or take a message in another form only.
-        completed = [_completed(tool) for tool in tools]
-        for tools_form in (tools, completed) if completed != tools else (tools,):
+        for tools_form in (tools, *tool_forms(tools)):
             forms = [messages] if tools_form is not tools else []
             for form in (*forms, *second_forms(messages)):
                 try:
@@ -343,18 +343,6 @@ def _between(parts: Sequence[Part], start: int, end: int) -> list[Part]:
             out.append((piece, is_input))
         at += len(text)
     return out
-
-
-def _completed(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """The tool with a description and parameters, empty where it has none."""
-    function = tool.get("function", tool)
-    parameters = {"type": "object", "properties": {}, **(function.get("parameters") or {})}
-    properties = {
-        key: {"description": "", **value} if isinstance(value, Mapping) else value
-        for key, value in (parameters["properties"] or {}).items()
-    }
-    full = {"description": "", **function, "parameters": {**parameters, "properties": properties}}
-    return {**tool, "function": full} if "function" in tool else full
 
 
 def _is_inside(written: str, opens: str, closes: str) -> bool:
