@@ -144,11 +144,18 @@ def test_tools_that_cannot_be_enforced_are_said_to_be_free() -> None:
     # No automaton remembers all strings that came before.
     parameters = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
     tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    held = {"type": "object", "properties": {"b": {"enum": ["zebra"]}}, "required": ["b"]}
+    tools.append({"type": "function", "function": {"name": "g", "parameters": held}})
     service = Service(["Hi.", "Hi."])
     answer = service.chat(tools=tools)
     assert answer.status_code == 200
-    assert "uniqueItems" in answer.json()["dragoman"]["unconstrained"]
-    assert service.engine.record.requests[0].grammar is None
+    told = answer.json()["dragoman"]["unconstrained"]
+    assert told.startswith("tools[0], 'f'")
+    assert "uniqueItems" in told
+    assert "tools[1]" not in told
+    grammar = service.engine.record.requests[0].grammar
+    assert grammar is not None
+    assert "zebra" in grammar.text, "the other tool is held to its schema all the same"
     refused = service.chat(tools=tools, tool_choice="required")
     assert refused.status_code == 400
     strict = [{"type": "function", "function": {"name": "f", "parameters": parameters, "strict": True}}]

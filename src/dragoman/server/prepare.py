@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from dragoman.engine import NO_SETTINGS, EngineInfo, Generation, ModelSettings, Sampling
 from dragoman.errors import DragomanError, LimitError, SchemaError, UsageError
@@ -56,10 +59,13 @@ def prepare(
         generation = _constrained(generation, turn, fmt, info)
         unconstrained = None
     except SchemaError as error:
-        told = _placed(error, turn, fmt)
         if not _may_go_free(turn):
-            raise told from error
-        unconstrained = str(told)
+            raise _placed(error, turn, fmt) from error
+        wrong = _refused_tools(turn, fmt)
+        unconstrained = "; ".join(map(str, wrong.values())) or str(error)
+        with suppress(SchemaError):  # the other tools are held to their schemas all the same
+            opened = make_turn(fmt, _with_open_tools(request, wrong), settings, now=now, id_seed=id_seed)
+            generation = _constrained(generation, opened, fmt, info)
     return Job(turn, generation, request.stop, unconstrained, fmt.vocab)
 
 
@@ -186,14 +192,33 @@ def _placed(error: SchemaError, turn: Turn, fmt: ChatFormat) -> UsageError:
     request = turn.request
     if request.answer is not None:
         return UsageError(f"response_format: {error}", param="response_format")
+    return next(iter(_refused_tools(turn, fmt).values()), error)
+
+
+def _refused_tools(turn: Turn, fmt: ChatFormat) -> dict[int, UsageError]:
+    """The tools, by index, whose schemas cannot be enforced, and why."""
+    request = turn.request
+    refused: dict[int, UsageError] = {}
     for at, tool in enumerate(request.tools):
         try:
             fmt.writer(replace(request, tools=(tool,), choice="required", allowed=()))
         except SchemaError as own:
-            return UsageError(f"tools[{at}], {tool.name!r}: {own}", param=f"tools[{at}].function.parameters")
+            message = f"tools[{at}], {tool.name!r}: {own}"
+            refused[at] = UsageError(message, param=f"tools[{at}].function.parameters")
         except DragomanError:
             continue  # of another kind than the one that is looked for
-    return error
+    return refused
+
+
+def _with_open_tools(request: Ask, refused: Collection[int]) -> Ask:
+    """The request with any object as the arguments of some of its tools."""
+
+    def opened(tool: dict[str, Any]) -> dict[str, Any]:
+        function = {**tool.get("function", tool), "parameters": {"type": "object"}}
+        return {**tool, "function": function} if "function" in tool else function
+
+    tools = [opened(tool) if at in refused else tool for at, tool in enumerate(request.turn["tools"])]
+    return replace(request, turn={**request.turn, "tools": tools})
 
 
 def _may_go_free(turn: Turn) -> bool:
