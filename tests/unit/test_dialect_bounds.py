@@ -73,20 +73,3 @@ def test_a_bare_call_with_a_type_before_its_name_is_read() -> None:
     turn.feed('{"type": "function", "name": "now", "parameters": {"deep": {"er": [1]}}}')
     turn.finish()
     assert [(call.name, call.arguments) for call in turn.message.tool_calls] == [("now", '{"deep": {"er": [1]}}')]
-
-
-@pytest.mark.parametrize(
-    ("output", "content", "calls"),
-    [
-        ('[{"name": "f", "parameters": {}}]', "", 1),
-        ('Both: [{"name": "f", "parameters": {}},\n {"name": "f", "parameters": {}}] done', "Both: done", 2),
-        ('See [1] and [{"a": 2}].', 'See [1] and [{"a": 2}].', 0),
-    ],
-)
-@pytest.mark.parametrize("size", [1, 7, 200])
-def test_a_list_of_bare_calls_leaves_no_bracket(output: str, content: str, calls: int, size: int) -> None:
-    turn = ChatFormat.from_template(BARE).turn(USER, tools=[tool("f", parameters={"type": "object"})])
-    for at in range(0, len(output), size):
-        turn.feed(output[at : at + size])
-    turn.finish()
-    assert (" ".join(turn.message.content.split()), len(turn.message.tool_calls)) == (content, calls)

@@ -112,9 +112,7 @@ class CallReader:
         if self._named_before():
             ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
         if self.shape.bare:
-            # Models put objects into a list where their template shows none, above all several of them.
-            listed = self.tools.array or self.tools.format is ToolFormat.JSON_NATIVE
-            bracket = opt(seq(lit("["), GAP)) if listed and not self.shape.section else EMPTY
+            bracket = opt(seq(lit("["), GAP)) if self.tools.array and not self.shape.section else EMPTY
             joint = opt(seq(GAP, marker(self.joint, self.controls), GAP)) if self.joint else EMPTY
             ways.append(seq(joint, opt(alt(*around)), bracket, self._ref("call")))
         return alt(*ways, *self._empty_blocks())
