@@ -218,6 +218,7 @@ class DragomanReasoningDetector(BaseReasoningFormatDetector):  # type: ignore[mi
         self.format = cls._last
         opening, closing = thinking_tags(self.format.profile) or ("", "")
         own = turn_of(self.format, Asked())
+        own.feed("x")  # the model may open the block once more, so a first word tells whether it is open
         opens = bool(own.prompt.written) and "reasoning" in own.reader.path
         super().__init__(
             opening,
