@@ -80,11 +80,16 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._end, text.encode())
 
-    def until(self, text: str) -> str:
-        """What was shown up to ``text``, without its style."""
+    def until(self, text: str, again: str = "") -> str:
+        """What was shown up to ``text``, without its style. again: what is typed once more as long as nothing comes:
+        Python's readline does not hear a signal between its prompt and its first wait for a key."""
         deadline = time.monotonic() + WAIT_SECONDS
+        next_try = time.monotonic() + 2
         while text not in self.shown:
             assert time.monotonic() < deadline, f"{text!r} never came: {self.shown!r}"
+            if again and time.monotonic() > next_try:
+                self.type(again)
+                next_try += 2
             if select.select([self._end], [], [], 0.2)[0]:
                 try:
                     data = os.read(self._end, 4096)
@@ -154,7 +159,7 @@ def test_a_conversation_at_a_terminal(tmp_path: Path) -> None:
         terminal.until("> ")
         assert process.poll() is None, "Ctrl-C ends the answer and not the program"
         terminal.type("half a line\x03")
-        terminal.until("(Ctrl-D or /quit ends the chat)")
+        terminal.until("(Ctrl-D or /quit ends the chat)", again="\x03")
         terminal.until("> ")
         terminal.type("/choice none\n")
         terminal.until("> ")
