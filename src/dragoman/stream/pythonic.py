@@ -35,11 +35,22 @@ _JSON_ESCAPES: Final = '"\\/bfnrt'
 # Escapes that JSON does not know, of one character.
 _ESCAPES: Final = {"\\'": "'", "\\a": "\\u0007", "\\v": "\\u000b", "\\0": "\\u0000", "\\\n": ""}
 # Whole JSON tokens of which nothing has to wait: most of most values, and much faster than mark by mark.
-_ALIKE: Final = re.compile(
-    rf"(?:{_WHITE}+|[\[{{:\]}}]|,(?={_WHITE}*[^ \t\r\n\])}}])"
-    rf'|"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}})[^"\\\x00-\x1f]*)*"(?={_WHITE}*[,:\]}}])'
-    rf"|(?:{_NUMBER.pattern}|true|false|null)(?={_WHITE}*[,\]}}]))+"
+_RUN: Final = r'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*'
+_STRING_END: Final = rf'"(?={_WHITE}*[,:\]}}])'
+_TOKEN: Final = (
+    rf"{_WHITE}|[\[{{:\]}}]|,(?={_WHITE}*[^ \t\r\n\])}}])"
+    rf'|"{_RUN}{_STRING_END}|(?:{_NUMBER.pattern}|true|false|null)(?={_WHITE}*[,\]}}])'
 )
+_ALIKE: Final = re.compile(f"(?:{_TOKEN})+")
+# A piece of such JSON, from outside of strings or from inside of one, and what it may end with: the beginning of a
+# string, or what waits for the next mark (the end of a string, a comma, a word).
+_PIECE: Final = (
+    rf'(?:{_TOKEN})*(?:(?P<open>"{_RUN})(?P<shut>")?|(?P<comma>,)(?P<gap>{_WHITE}*)'
+    rf"|(?P<word>[^{_DELIMITERS}]+)(?P<blank>{_WHITE}*))?"
+)
+_FROM_OUTSIDE: Final = re.compile(_PIECE)
+_FROM_INSIDE: Final = re.compile(rf'{_RUN}(?P<end>"(?:(?={_WHITE}*[,:\]}}]){_PIECE})?)?')
+_PENDING: Final = 32  # characters that wait and are looked at once more with the next piece
 
 
 class _Paren:
@@ -88,12 +99,56 @@ class PythonToJson:
         self._undecided: list[str] | None = None  # and the text from the first of these on
 
     def feed(self, text: str) -> str:
-        if self._quote and not (self._held or self._prefix) and self._undecided is None:
-            plain = _PLAIN.fullmatch(text)  # what most pieces are
-            if plain:
+        if not (self._held or self._prefix or self._open):
+            if self._quote and _PLAIN.fullmatch(text):  # what most pieces are
                 self._fresh = ""
                 return text
+            if self._quote in ("", '"'):
+                piece = self._json(text)
+                if piece is not None:
+                    return piece
         return self._convert(text, final=False)
+
+    def _json(self, text: str) -> str | None:
+        """The piece, where it is JSON and at most its end has to wait; None: to be read mark by mark."""
+        over = False
+        if self._waiting or self._word:
+            over = self._waiting.startswith('"')  # a string that may go on in another one
+            if len(self._word) > (0 if over else 1) or len(self._white) > _PENDING:
+                return None
+            text = "".join([self._waiting, *self._word, self._white, text])
+        if len(text) > _LONGEST:
+            return None
+        if over or self._quote:
+            match = _FROM_INSIDE.match(text)
+            if match is None or match.end() < len(text):
+                return None
+            end = match["end"]
+            if end is None or end == '"':  # nothing behind the string
+                if over:
+                    return None
+                fresh = "" if len(text) > len(end or "") else self._fresh
+                return self._waits(text, "" if end else '"', end or "", fresh)
+        else:
+            match = _FROM_OUTSIDE.match(text)
+            if match is None or match.end() < len(text):
+                return None
+        opened = match["open"]
+        if opened is not None:
+            shut = match["shut"]
+            return self._waits(text, "" if shut else '"', shut or "", '"' if opened == '"' else "")
+        if match["comma"]:
+            return self._waits(text, "", ",", "", white=match["gap"])
+        return self._waits(text, "", "", "", word=match["word"] or "", white=match["blank"] or "")
+
+    def _waits(self, text: str, quote: str, waiting: str, fresh: str, *, word: str = "", white: str = "") -> str:
+        """The text without what waits at its end, and what is to be known of it."""
+        self._quote, self._waiting, self._fresh, self._white = quote, waiting, fresh, white
+        self._word.clear()
+        if word:
+            self._word.append(word)
+        held = len(waiting) + len(word) + len(white)
+        return text[:-held] if held else text
 
     def finish(self) -> str:
         out = [self._convert("", final=True)]
