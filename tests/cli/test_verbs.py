@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli.main import VERBS, main
+from tests.cli.test_chat_terminal import Upstream
 from tests.server.live import live
 from tests.server.service import CALL, TEMPLATE, TOOLS, Service, chat_format
 from tests.vocabularies import gguf_bytes, gguf_tokenizer, small_tokenizer
@@ -422,6 +423,10 @@ def test_serve_says_what_it_lacks(run: Run) -> None:
         code, _, err = run("serve", "--upstream", address, "--port", "0")
         assert code == 2
         assert "is a dragoman itself" in err
+    with live(Upstream().app) as address:
+        code, _, err = run("serve", "--upstream", address, "--port", "0")
+        assert code == 2
+        assert "--vocab" in err
 
 
 def test_what_needs_no_engine_needs_the_core_only(template: Path, tools: Path, tmp_path: Path) -> None:

@@ -175,8 +175,11 @@ def check(chunks: Sequence[dict[str, Any]], *, usage: bool) -> None:
     if usage:
         *chunks, last = chunks
         assert last["choices"] == []
-        counts = last["usage"]
-        assert set(counts) - {"completion_tokens_details"} == {"prompt_tokens", "completion_tokens", "total_tokens"}
+        counts = dict(last["usage"])
+        details = counts.pop("completion_tokens_details", {"reasoning_tokens": 0})
+        assert set(details) == {"reasoning_tokens"}
+        assert 0 <= details["reasoning_tokens"] <= counts["completion_tokens"]
+        assert set(counts) == {"prompt_tokens", "completion_tokens", "total_tokens"}
         assert counts["total_tokens"] == counts["prompt_tokens"] + counts["completion_tokens"]
         assert all(chunk["usage"] is None for chunk in chunks)
     else:

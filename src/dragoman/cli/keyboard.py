@@ -6,9 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -102,9 +103,9 @@ def _as_usual() -> Iterator[None]:
 
 
 @contextmanager
-def _handling(handler: object) -> Iterator[None]:
+def _handling(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     try:
-        before = signal.signal(signal.SIGINT, handler)  # type: ignore[arg-type]
+        before = signal.signal(signal.SIGINT, handler)
     except ValueError:  # not in the main thread, where no signal comes anyway
         yield
         return

@@ -13,7 +13,6 @@ from dragoman.grammar import nodes as n
 
 # What has nothing below it that takes part in its language.
 _LEAVES = frozenset({n.Literal, n.Class, n.AnyChar, n.Ref, n.Until, n.Control, n.Commit})
-_LISTS = frozenset({n.Sequence, n.Choice})
 
 
 def children(node: n.Node) -> tuple[n.Node, ...]:
@@ -37,40 +36,37 @@ def walk(node: n.Node) -> list[n.Node]:
     while stack:
         top = stack.pop()
         found.append(top)
-        kind = type(top)
-        if kind in _LISTS:
-            stack.extend(reversed(top.items))  # type: ignore[union-attr]
-        elif kind not in _LEAVES:
+        if type(top) is n.Sequence or type(top) is n.Choice:
+            stack.extend(reversed(top.items))
+        elif type(top) not in _LEAVES:
             stack.extend(reversed(children(top)))
     return found
 
 
 _CONSUMING = frozenset({n.Class, n.AnyChar, n.UntilConfirmed, n.Control})
 _LOOKING = frozenset({n.Until, n.Peek, n.Negate, n.Commit})
-_WRAPPING = frozenset({n.Without, n.Atomic, n.Tag})
 
 
 def nullable(node: n.Node, rules: Mapping[str, bool]) -> bool:
     """True: ``node`` may match the empty string. ``rules`` tells it of the rules."""
-    kind = type(node)
-    if kind is n.Literal:
-        return not node.data  # type: ignore[union-attr]
-    if kind is n.Ref:
-        return rules.get(node.name, False)  # type: ignore[union-attr]
-    if kind is n.Sequence:
-        return all(nullable(item, rules) for item in node.items)  # type: ignore[union-attr]
-    if kind is n.Choice:
-        return any(nullable(item, rules) for item in node.items)  # type: ignore[union-attr]
-    if kind in _CONSUMING:
+    if type(node) is n.Literal:
+        return not node.data
+    if type(node) is n.Ref:
+        return rules.get(node.name, False)
+    if type(node) is n.Sequence:
+        return all(nullable(item, rules) for item in node.items)
+    if type(node) is n.Choice:
+        return any(nullable(item, rules) for item in node.items)
+    if type(node) in _CONSUMING:
         return False
-    if kind in _LOOKING:
+    if type(node) in _LOOKING:
         return True
-    if kind is n.Repeat:
-        return node.min == 0 or nullable(node.item, rules)  # type: ignore[union-attr]
-    if kind is n.Permutation:
-        return not any(node.required)  # type: ignore[union-attr]
-    if kind in _WRAPPING:
-        return nullable(node.item, rules)  # type: ignore[union-attr]
+    if type(node) is n.Repeat:
+        return node.min == 0 or nullable(node.item, rules)
+    if type(node) is n.Permutation:
+        return not any(node.required)
+    if type(node) is n.Without or type(node) is n.Atomic or type(node) is n.Tag:
+        return nullable(node.item, rules)
     raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled")
 
 
@@ -113,17 +109,16 @@ def _leftmost(node: n.Node, known: Mapping[str, bool]) -> set[str]:
     stack = [node]
     while stack:
         top = stack.pop()
-        kind = type(top)
-        if kind is n.Literal or kind is n.Class:
+        if type(top) is n.Literal or type(top) is n.Class:
             continue
-        if kind is n.Ref:
-            out.add(top.name)  # type: ignore[union-attr]
-        elif kind is n.Sequence:
-            for item in top.items:  # type: ignore[union-attr]
+        if type(top) is n.Ref:
+            out.add(top.name)
+        elif type(top) is n.Sequence:
+            for item in top.items:
                 stack.append(item)
                 if (type(item) is n.Literal and item.data) or not nullable(item, known):
                     break
-        elif kind not in _CLOSED:
+        elif type(top) not in _CLOSED:
             stack.extend(children(top))
     return out
 

@@ -30,6 +30,7 @@ from dragoman.grammar.nodes import (
     complement,
     seq,
 )
+from dragoman.grammar.regex.classes import merged
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 ANY: Ranges = complement(()).ranges
@@ -138,7 +139,7 @@ class _Product:
             for low, high, state in self._split(ranges, word):
                 if state not in self.automaton.ends:
                     targets.setdefault(self._name(following, state), []).append((low, high))
-        options: list[Node] = [seq(Class(_merge(ranges)), Ref(name)) for name, ranges in targets.items()]
+        options: list[Node] = [seq(Class(merged(ranges)), Ref(name)) for name, ranges in targets.items()]
         return alt(*options, *([EMPTY] if may_end else [])) if options or may_end else Choice(())
 
     def _split(self, ranges: Ranges, word: int) -> Iterator[tuple[int, int, int]]:
@@ -209,13 +210,3 @@ class _Product:
             case Commit() | Peek() | Negate():
                 return [after]
         raise _TooLarge
-
-
-def _merge(ranges: list[tuple[int, int]]) -> Ranges:
-    out: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if out and low <= out[-1][1] + 1:
-            out[-1] = (out[-1][0], max(out[-1][1], high))
-        else:
-            out.append((low, high))
-    return tuple(out)

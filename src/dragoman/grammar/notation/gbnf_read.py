@@ -33,6 +33,7 @@ from dragoman.grammar.nodes import (
     opt,
     seq,
 )
+from dragoman.grammar.regex.classes import merged
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
@@ -214,8 +215,8 @@ class _Reader:
                 if high < low:
                     raise self._error("this range runs backwards", at)
             ranges.append((low, high))
-        merged = _merged(ranges)
-        return complement(merged) if negated else complement(complement(merged).ranges)
+        joined = merged(ranges)
+        return complement(joined) if negated else complement(complement(joined).ranges)
 
     def _character(self) -> int:
         """The code point at the current position, escapes undone."""
@@ -254,17 +255,6 @@ class _Reader:
         before = self.text[:at]
         line, column = before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
         return GrammarError(f"line {line}, column {column} of the grammar: {message}", param="grammar")
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges in order, those that touch made one."""
-    out: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if out and low <= out[-1][1] + 1:
-            out[-1] = (out[-1][0], max(out[-1][1], high))
-        else:
-            out.append((low, high))
-    return out
 
 
 def _without_empty_rounds(rules: Mapping[str, Node]) -> dict[str, Node]:
