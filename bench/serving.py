@@ -37,7 +37,7 @@ from typing import Any
 from dragoman.engine import Chunk, Engine, EngineInfo, Generation, GrammarSpec, Sampling
 from dragoman.engines.completions import VLLM, Completions
 from dragoman.server.app import create_app
-from dragoman.server.operations import Operations, OperationsSettings
+from dragoman.server.operations.layers import Operations, OperationsSettings
 from tests.server.service import MESSAGES, TOOLS, chat_format
 
 ROOT = Path(__file__).parent.parent

@@ -21,8 +21,8 @@ from dragoman.engines.scripted import Dice, Scripted
 from dragoman.inspector import asked
 from dragoman.inspector.routes import RUNS_MAX, inspector_routes
 from dragoman.limits import DEFAULT
-from dragoman.server.access import ApiKeys
 from dragoman.server.app import create_app
+from dragoman.server.operations.access import ApiKeys
 from tests.server.live import live, wait_until
 from tests.server.service import CALL, CLOCK, MESSAGES, TEMPLATE, TOOLS, chat_format
 from tests.vocabularies import small_tokenizer

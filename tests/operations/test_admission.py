@@ -13,8 +13,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from dragoman.errors import UsageError
-from dragoman.server.access import ApiKeys
-from dragoman.server.admission import Admission, AdmissionSettings
+from dragoman.server.operations.access import ApiKeys
+from dragoman.server.operations.admission import Admission, AdmissionSettings
 
 LONG = 30.0  # seconds after which a test has failed
 

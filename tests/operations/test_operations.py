@@ -18,12 +18,12 @@ from starlette.testclient import TestClient
 from dragoman.engine import Chunk, EngineInfo, Generation
 from dragoman.engines.scripted import Scripted
 from dragoman.errors import EngineError
-from dragoman.server.admission import AdmissionSettings
 from dragoman.server.app import create_app
-from dragoman.server.context import CURRENT, RequestContext
-from dragoman.server.logs import LineFormatter
-from dragoman.server.operations import Operations, OperationsSettings
-from dragoman.server.watched import DeadlineError, WatchedEngine
+from dragoman.server.operations.admission import AdmissionSettings
+from dragoman.server.operations.context import CURRENT, RequestContext
+from dragoman.server.operations.layers import Operations, OperationsSettings
+from dragoman.server.operations.logs import LineFormatter
+from dragoman.server.operations.watched import DeadlineError, WatchedEngine
 from tests.server.live import live, wait_until
 from tests.server.service import CALL, INFO, MESSAGES, TOOLS, chat_format
 

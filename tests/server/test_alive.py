@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from dragoman.engines.scripted import Scripted
-from dragoman.server import sse
+from dragoman.server.wire import sse
 from tests.server.live import live
 from tests.server.service import INFO, MESSAGES, Service, chunks_of
 

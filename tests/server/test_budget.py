@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.engines.scripted import Scripted
 from dragoman.format import ChatFormat
-from dragoman.server.budget import ENDS_MAX
+from dragoman.server.requests.budget import ENDS_MAX
 from tests.server.service import CALL, INFO, TEMPLATE, TOOLS, Service, chat_format
 
 THOUGHT = "one two three four five six seven eight"

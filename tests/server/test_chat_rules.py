@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.server.partial_json import ObjectPrefix
+from dragoman.server.wire.partial_json import ObjectPrefix
 from tests.server.recordings import SCENARIOS, Scenario, events_of, objects_of, recorded, whole
 
 Rule = Callable[[bytes, Scenario], None]

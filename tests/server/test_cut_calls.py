@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman.chat import Delta, ToolCallDelta
-from dragoman.server.begun_calls import BegunCalls
+from dragoman.server.answers.begun_calls import BegunCalls
 from tests.server.recordings import objects_of
 from tests.server.service import CALL, MESSAGES, SECOND_CALL, TOOLS, Service, chat_format
 from tests.server.test_stream import check

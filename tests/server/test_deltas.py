@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.chat import Delta, ToolCallDelta
-from dragoman.server.repeats import RUN_MAX, Repeats
-from dragoman.server.stop_texts import StopTexts
+from dragoman.server.answers.repeats import RUN_MAX, Repeats
+from dragoman.server.answers.stop_texts import StopTexts
 
 WORDS = st.text("ab", min_size=1, max_size=4)
 

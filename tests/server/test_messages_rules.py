@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.server.partial_json import ObjectPrefix, is_object, read_object
+from dragoman.server.wire.partial_json import ObjectPrefix, is_object, read_object
 from tests.server.recordings import SCENARIOS, Scenario, events_of, objects_of, recorded, whole
 from tests.server.service import MESSAGES, SECOND_CALL, TOOLS, Service
 

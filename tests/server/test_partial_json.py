@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.server.partial_json import DEPTH_MAX, ObjectPrefix, is_object, read_object
+from dragoman.server.wire.partial_json import DEPTH_MAX, ObjectPrefix, is_object, read_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

@@ -9,9 +9,9 @@ import pytest
 
 from dragoman.engine import ModelSettings, Sampling
 from dragoman.errors import EngineError, LimitError, SchemaError, UsageError
-from dragoman.server import wire
-from dragoman.server.ask import Ask
 from dragoman.server.protocols.chat import read_chat_request
+from dragoman.server.requests.ask import Ask
+from dragoman.server.wire import failures
 from tests.server.service import MESSAGES, TOOLS, Service
 
 
@@ -289,16 +289,16 @@ def test_messages_as_clients_write_them(messages: list[dict[str, Any]]) -> None:
 
 
 def test_errors_say_whose_fault_it_is() -> None:
-    assert wire.error_body(UsageError("no", param="x"))["error"] == {
+    assert failures.error_body(UsageError("no", param="x"))["error"] == {
         "message": "no",
         "type": "invalid_request_error",
         "param": "x",
         "code": None,
     }
-    assert wire.error_body(EngineError("gone"))["error"]["type"] == "engine_error"
-    assert wire.error_body(SchemaError("no", pointer="/a"))["error"]["message"].endswith("(at /a of the schema)")
-    assert wire.error_body(LimitError("no", bound="tools", limit=1))["error"]["code"] == "limit_tools"
-    hidden = wire.error_body(RuntimeError("a path, a secret"))["error"]
+    assert failures.error_body(EngineError("gone"))["error"]["type"] == "engine_error"
+    assert failures.error_body(SchemaError("no", pointer="/a"))["error"]["message"].endswith("(at /a of the schema)")
+    assert failures.error_body(LimitError("no", bound="tools", limit=1))["error"]["code"] == "limit_tools"
+    hidden = failures.error_body(RuntimeError("a path, a secret"))["error"]
     assert "secret" not in hidden["message"]
     assert hidden["type"] == "server_error"
 

@@ -19,7 +19,7 @@ from dragoman.chat import Delta, Message
 from dragoman.cli.files import read_text
 from dragoman.errors import DragomanError, UsageError
 from dragoman.format import ChatFormat
-from dragoman.server.jobs import Sum
+from dragoman.server.answers.jobs import Sum
 
 _WANTED = "one case a line: a JSON object with template, request, output and expect"
 _ARGUMENTS = frozenset(inspect.signature(ChatFormat.turn).parameters) - {"self", "id_seed"}

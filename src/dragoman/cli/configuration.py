@@ -29,8 +29,8 @@ from pydantic import (
 
 from dragoman.engines.recognise import Kind
 from dragoman.errors import UsageError
-from dragoman.server.admission import BODY_BYTES_MAX, AdmissionSettings
-from dragoman.server.operations import OperationsSettings
+from dragoman.server.operations.admission import BODY_BYTES_MAX, AdmissionSettings
+from dragoman.server.operations.layers import OperationsSettings
 
 if sys.version_info >= (3, 11):
     import tomllib

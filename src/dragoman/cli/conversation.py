@@ -13,10 +13,10 @@ from dragoman.cli.engines import Opened
 from dragoman.cli.screen import Screen
 from dragoman.cli.tools import Tool
 from dragoman.engine import EngineInfo
-from dragoman.server.generate import answer
-from dragoman.server.jobs import Ended, Sum
-from dragoman.server.prepare import prepare
+from dragoman.server.answers.generate import answer
+from dragoman.server.answers.jobs import Ended, Sum
 from dragoman.server.protocols.chat import read_chat_request
+from dragoman.server.requests.prepare import prepare
 from dragoman.turn import Turn
 
 # How often a model may call tools before it has to answer; one that goes on without end is told to stop.

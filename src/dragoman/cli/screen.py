@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from dragoman.chat import Delta
 from dragoman.cli.output import print_json_line, print_styled, say
-from dragoman.server.jobs import Ended, Piece
+from dragoman.server.answers.jobs import Ended, Piece
 
 _Part = Literal["", "reasoning", "content", "call"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from dragoman.cli.configuration import ServeSettings
-    from dragoman.server.operations import Operations
+    from dragoman.server.operations.layers import Operations
 
 LOG = logging.getLogger("dragoman.server")
 _SHUTDOWN_S = 3  # what has been told its end has so long to say it
@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         from dragoman.cli.configuration import read_settings
         from dragoman.inspector.routes import inspector_routes
-        from dragoman.server import logs
         from dragoman.server.app import create_app
-        from dragoman.server.operations import Operations
+        from dragoman.server.operations import logs
+        from dragoman.server.operations.layers import Operations
     except ImportError as error:
         raise UsageError(f"serving needs {error.name}: pip install 'dragoman[local,server]'") from error
     settings = read_settings(arguments)

@@ -37,10 +37,11 @@ from dragoman.inspector.shown import (
     template_shown,
 )
 from dragoman.inspector.watch import pieces_of, replay
-from dragoman.server import wire
-from dragoman.server.jobs import Job
-from dragoman.server.prepare import make_turn, prepare
+from dragoman.server.answers.jobs import Job
 from dragoman.server.protocols.chat import read_chat_request
+from dragoman.server.requests.prepare import make_turn, prepare
+from dragoman.server.wire import failures
+from dragoman.server.wire.body import read_body
 from dragoman.turn import Turn
 
 T = TypeVar("T")
@@ -184,7 +185,7 @@ class _Inspector:
                 async for step in steps:
                     yield json.dumps(step) + "\n"
         except DragomanError as error:
-            yield json.dumps(wire.error_body(error)) + "\n"
+            yield json.dumps(failures.error_body(error)) + "\n"
         finally:
             self._running -= 1
 
@@ -212,7 +213,7 @@ async def _body(request: Request) -> dict[str, Any]:
         data += piece
         if len(data) > asked.BODY_BYTES_MAX:
             raise LimitError("the request is too large", bound="body_bytes", limit=asked.BODY_BYTES_MAX)
-    return wire.read_body(bytes(data))
+    return read_body(bytes(data))
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -17,10 +17,11 @@ from starlette.routing import Route
 from dragoman.engine import NO_SETTINGS, Engine, ModelSettings
 from dragoman.errors import DragomanError
 from dragoman.format import ChatFormat
-from dragoman.server import bodies, wire
+from dragoman.server import bodies
 from dragoman.server.openapi import Door, document
-from dragoman.server.replies import failure
 from dragoman.server.service import Service
+from dragoman.server.wire import failures
+from dragoman.server.wire.replies import failure
 
 
 def doors(service: Service) -> list[Door]:
@@ -93,6 +94,6 @@ async def _refused(request: Request, error: Exception) -> Response:
     """No such route, or not with this method."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
-    body = wire.error_of(message, kind="invalid_request_error")
-    shaped = wire.shaped(request.url.path, error.status_code, body)
+    body = failures.error_of(message, kind="invalid_request_error")
+    shaped = failures.shaped(request.url.path, error.status_code, body)
     return JSONResponse(shaped, status_code=error.status_code, headers=error.headers)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dragoman.server.fields import CHOICES_MAX, SAMPLING_FIELDS, TOP_LOGPROBS_MAX, Kind, Range
 from dragoman.server.protocols import chat, completions, messages, responses
+from dragoman.server.requests.fields import CHOICES_MAX, SAMPLING_FIELDS, TOP_LOGPROBS_MAX, Kind, Range
 
 Schema = Mapping[str, Any]
 

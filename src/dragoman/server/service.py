@@ -14,18 +14,19 @@ from starlette.responses import JSONResponse, Response
 from dragoman.engine import Engine, EngineInfo, ModelSettings
 from dragoman.errors import LimitError, UsageError
 from dragoman.format import ChatFormat
-from dragoman.server import wire
-from dragoman.server.ask import PING_SECONDS, Ask
-from dragoman.server.fields import FLAG, INTEGER, LIST, TEXT, TOKENIZE_REFUSALS, given, needed, refuse, shown
-from dragoman.server.jobs import Job
-from dragoman.server.prepare import make_turn, prepare_all, prepare_raw
+from dragoman.server.answers.jobs import Job
 from dragoman.server.props import props
 from dragoman.server.protocols import chat, completions, messages, responses
 from dragoman.server.protocols.chat_replies import ChatTeller
 from dragoman.server.protocols.completions import CompletionsTeller
 from dragoman.server.protocols.messages_replies import MessagesTeller
 from dragoman.server.protocols.responses_replies import ResponsesTeller
-from dragoman.server.replies import Reply
+from dragoman.server.requests.ask import PING_SECONDS, Ask
+from dragoman.server.requests.fields import FLAG, INTEGER, LIST, TEXT, TOKENIZE_REFUSALS, given, needed, refuse, shown
+from dragoman.server.requests.prepare import make_turn, prepare_all, prepare_raw
+from dragoman.server.wire import failures, heads
+from dragoman.server.wire.body import read_body
+from dragoman.server.wire.replies import Reply
 from dragoman.turn import Turn
 from dragoman.vocab import Vocabulary
 
@@ -99,13 +100,13 @@ class Service:
         teller = CompletionsTeller(head, shape, prompts, sum(job.prompt_tokens for job in jobs[:: ask.n]))
         return Reply(jobs, self.engine, teller, ask.stream, PING_SECONDS)
 
-    async def _prepared(self, ask: Ask, prefix: str) -> tuple[wire.Head, tuple[Job[Turn], ...]]:
+    async def _prepared(self, ask: Ask, prefix: str) -> tuple[heads.Head, tuple[Job[Turn], ...]]:
         info, head = await self.info(), await self._head(prefix)
         work = partial(prepare_all, self.format, ask, info, self.settings, now=self._now(), id_seed=head.id)
         return head, await _in_thread(work)
 
-    async def _head(self, prefix: str) -> wire.Head:
-        return wire.Head(prefix + self._new_id(), int(self._clock()), await self.model())
+    async def _head(self, prefix: str) -> heads.Head:
+        return heads.Head(prefix + self._new_id(), int(self._clock()), await self.model())
 
     # -- prompts and tokens ----------------------------------------------------------------------------------------
 
@@ -173,15 +174,15 @@ class Service:
 
     async def models(self, request: Request) -> Response:
         """``GET /v1/models``"""
-        return JSONResponse(wire.models(await self.model(), self._started))
+        return JSONResponse(heads.models(await self.model(), self._started))
 
     async def one_model(self, request: Request) -> Response:
         """``GET /v1/models/{model}``"""
         name, asked = await self.model(), request.path_params["model"]
         if asked == name:
-            return JSONResponse(wire.model(name, self._started))
+            return JSONResponse(heads.model(name, self._started))
         message = f"there is no model {asked!r} here, only {name!r}"
-        body = wire.error_of(message, kind="invalid_request_error", param="model", code="model_not_found")
+        body = failures.error_of(message, kind="invalid_request_error", param="model", code="model_not_found")
         return JSONResponse(body, status_code=404)
 
     async def health(self, request: Request) -> Response:
@@ -222,4 +223,4 @@ async def _body(request: Request) -> dict[str, Any]:
         data += piece
         if len(data) > BODY_BYTES_MAX:
             raise LimitError("the request is too large", bound="body_bytes", limit=BODY_BYTES_MAX)
-    return wire.read_body(bytes(data))
+    return read_body(bytes(data))

@@ -11,8 +11,8 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
-from dragoman.server.ask import PING_SECONDS, Ask
-from dragoman.server.fields import (
+from dragoman.server.requests.ask import PING_SECONDS, Ask
+from dragoman.server.requests.fields import (
     ANSWER_REFUSALS,
     CHOICES_MAX,
     FLAG,

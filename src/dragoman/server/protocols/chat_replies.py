@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.chat import Delta, Message
-from dragoman.server import sse, wire
-from dragoman.server.jobs import Ended, Said, Usage
-from dragoman.server.likelihood import Scored
+from dragoman.server.answers.jobs import Ended, Said, Usage
+from dragoman.server.answers.likelihood import Scored
 from dragoman.server.protocols.chat import Shape
-from dragoman.server.telling import Answer, usage_of
+from dragoman.server.wire import failures, heads, sse
+from dragoman.server.wire.telling import Answer, usage_of
 
 
 @dataclass(slots=True)
 class ChatTeller:
     """One request's choices. prompt_tokens: of its prompt, before the engine tells."""
 
-    head: wire.Head
+    head: heads.Head
     shape: Shape
     choices: int
     prompt_tokens: int
@@ -36,7 +36,7 @@ class ChatTeller:
 
     def ended(self, index: int, ended: Ended) -> Iterable[bytes]:
         self._used[index] = ended.usage
-        notes = wire.notes(ended.problems, ended.unconstrained)
+        notes = heads.notes(ended.problems, ended.unconstrained)
         yield self._chunk(index, {}, finish_reason=self._reason(ended), **notes)
 
     def close(self, usage: Usage) -> Iterable[bytes]:
@@ -46,13 +46,13 @@ class ChatTeller:
         yield sse.DONE
 
     def failed(self, error: Exception) -> Iterable[bytes]:
-        yield sse.event(wire.error_body(error))
+        yield sse.event(failures.error_body(error))
 
     def whole(self, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
         choices = []
         for index, answer in enumerate(answers):
             message = self._message(answer.message)
-            notes = wire.notes(answer.ended.problems, answer.ended.unconstrained)
+            notes = heads.notes(answer.ended.problems, answer.ended.unconstrained)
             choices.append(
                 {
                     "index": index,
@@ -111,5 +111,5 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
     return fields
 
 
-def _body(head: wire.Head, kind: str) -> dict[str, Any]:
+def _body(head: heads.Head, kind: str) -> dict[str, Any]:
     return {"id": head.id, "object": kind, "created": head.created, "model": head.model}

@@ -8,9 +8,11 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
-from dragoman.server import sse, wire
-from dragoman.server.ask import RawAsk
-from dragoman.server.fields import (
+from dragoman.server.answers.jobs import Ended, Said, Usage
+from dragoman.server.answers.likelihood import Scored
+from dragoman.server.protocols.chat import STREAM_OPTIONS
+from dragoman.server.requests.ask import RawAsk
+from dragoman.server.requests.fields import (
     CHOICES_MAX,
     FLAG,
     FORM_REFUSALS,
@@ -29,10 +31,8 @@ from dragoman.server.fields import (
     shown,
     texts,
 )
-from dragoman.server.jobs import Ended, Said, Usage
-from dragoman.server.likelihood import Scored
-from dragoman.server.protocols.chat import STREAM_OPTIONS
-from dragoman.server.telling import Answer, usage_of
+from dragoman.server.wire import failures, heads, sse
+from dragoman.server.wire.telling import Answer, usage_of
 
 SAMPLING = ("max_tokens", *SAMPLERS)
 FIELDS: Mapping[str, Kind] = {
@@ -110,7 +110,7 @@ def _are_ids(value: Any) -> bool:
 class CompletionsTeller:
     """One request's choices. prompts: the text in front of each, where the request wants it."""
 
-    def __init__(self, head: wire.Head, shape: Shape, prompts: Sequence[str], prompt_tokens: int) -> None:
+    def __init__(self, head: heads.Head, shape: Shape, prompts: Sequence[str], prompt_tokens: int) -> None:
         self._head = head
         self._shape = shape
         self._prompts = prompts
@@ -138,7 +138,7 @@ class CompletionsTeller:
         yield sse.DONE
 
     def failed(self, error: Exception) -> Iterable[bytes]:
-        yield sse.event(wire.error_body(error))
+        yield sse.event(failures.error_body(error))
 
     def whole(self, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
         choices = [

@@ -10,8 +10,8 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
-from dragoman.server.ask import Ask
-from dragoman.server.fields import (
+from dragoman.server.requests.ask import Ask
+from dragoman.server.requests.fields import (
     FLAG,
     LIST,
     OBJECT,

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dragoman.chat import Delta, ToolCallDelta
-from dragoman.server import sse, wire
-from dragoman.server.jobs import Ended, Said, Usage
-from dragoman.server.partial_json import ObjectPrefix, is_object, read_object
-from dragoman.server.telling import Answer
+from dragoman.server.answers.jobs import Ended, Said, Usage
+from dragoman.server.wire import failures, heads, sse
+from dragoman.server.wire.partial_json import ObjectPrefix, is_object, read_object
+from dragoman.server.wire.telling import Answer
 
 
 class MessagesTeller:
     """One message. prompt_tokens: of its prompt, before the engine tells."""
 
-    def __init__(self, head: wire.Head, prompt_tokens: int) -> None:
+    def __init__(self, head: heads.Head, prompt_tokens: int) -> None:
         self._head = head
         self._prompt_tokens = prompt_tokens
         self._blocks = 0
@@ -52,12 +52,12 @@ class MessagesTeller:
     def close(self, usage: Usage) -> Iterable[bytes]:
         assert self._ended is not None
         reason = {"stop_reason": _reason(self._ended, self._cut), "stop_sequence": self._ended.stop_text}
-        notes = wire.notes(self._ended.problems, self._ended.unconstrained)
+        notes = heads.notes(self._ended.problems, self._ended.unconstrained)
         yield sse.named({"type": "message_delta", "delta": reason, "usage": _usage(usage), **notes})
         yield sse.named({"type": "message_stop"})
 
     def failed(self, error: Exception) -> Iterable[bytes]:
-        yield sse.named(wire.anthropic_error(wire.status_of(error), wire.message_of(error)))
+        yield sse.named(failures.anthropic_error(failures.status_of(error), failures.message_of(error)))
 
     def whole(self, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
         [answer] = answers
@@ -66,7 +66,7 @@ class MessagesTeller:
             _add(blocks, piece.delta)
         content = [_finished(block) for block in blocks]
         self._cut = any(block["type"] == "tool_use" and not is_object("".join(block["input"])) for block in blocks)
-        notes = wire.notes(answer.ended.problems, answer.ended.unconstrained)
+        notes = heads.notes(answer.ended.problems, answer.ended.unconstrained)
         return {**self._message(content, answer.ended, usage), **notes}
 
     # -- blocks ----------------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from typing import Any
 
 from dragoman.chat import ToolCallDelta
 from dragoman.errors import LimitError, UsageError
-from dragoman.server import sse, wire
-from dragoman.server.jobs import Ended, Said, Usage
+from dragoman.server.answers.jobs import Ended, Said, Usage
 from dragoman.server.protocols.responses import Echo
-from dragoman.server.telling import Answer
+from dragoman.server.wire import failures, heads, sse
+from dragoman.server.wire.telling import Answer
 from dragoman.stream.json_text import is_json_object
 
 
@@ -52,7 +52,7 @@ class _Item:
 class ResponsesTeller:
     """One response. Its events are numbered, and every one of them names the same ids."""
 
-    def __init__(self, head: wire.Head, echo: Echo) -> None:
+    def __init__(self, head: heads.Head, echo: Echo) -> None:
         self._head = head
         self._echo = echo
         self._number = -1
@@ -79,7 +79,7 @@ class ResponsesTeller:
         yield self._event(f"response.{status}", response=self._response(status, usage=usage))
 
     def failed(self, error: Exception) -> Iterable[bytes]:
-        told = wire.error_body(error)["error"]
+        told = failures.error_body(error)["error"]
         caller = isinstance(error, (UsageError, LimitError))
         code = "invalid_prompt" if caller else "server_error"
         yield self._event("error", code=told["code"] or code, message=told["message"], param=told["param"])
@@ -178,7 +178,7 @@ class ResponsesTeller:
         self, status: str, *, usage: Usage | None = None, error: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         ended = self._ended
-        notes = {} if ended is None else wire.notes(ended.problems, ended.unconstrained)
+        notes = {} if ended is None else heads.notes(ended.problems, ended.unconstrained)
         return {
             "id": self._head.id,
             "object": "response",

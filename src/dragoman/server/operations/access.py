@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.errors import UsageError
-from dragoman.server.context import CURRENT
-from dragoman.server.refusal import refuse
+from dragoman.server.operations.context import CURRENT
+from dragoman.server.operations.refusal import refuse
 
 # Asked by those who watch a server, and by browsers for a page that holds nothing.
 OPEN_PATHS = frozenset(("/health", "/ready", "/"))

@@ -8,7 +8,7 @@ import time
 import traceback
 from typing import Any, Literal
 
-from dragoman.server.context import CURRENT
+from dragoman.server.operations.context import CURRENT
 
 LogFormat = Literal["json", "text"]
 

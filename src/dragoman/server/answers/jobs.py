@@ -8,8 +8,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from dragoman.chat import Delta, Message, Problem, ToolCall
 from dragoman.engine import Generation
-from dragoman.server.likelihood import Scored
-from dragoman.server.reading import Reading
+from dragoman.server.answers.likelihood import Scored
+from dragoman.server.answers.reading import Reading
 from dragoman.vocab import Vocabulary
 
 R = TypeVar("R", bound=Reading, covariant=True)

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.engine import Chunk
 from dragoman.format import ChatFormat
-from dragoman.server.context import CURRENT, RequestContext
-from dragoman.server.watched import Ending
+from dragoman.server.operations.context import CURRENT, RequestContext
+from dragoman.server.operations.watched import Ending
 
 ACCESS_LOG = logging.getLogger("dragoman.access")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from dragoman.server import wire
+from dragoman.server.wire import failures
 
 
 async def refuse(
@@ -22,6 +22,6 @@ async def refuse(
     headers: Mapping[str, str] | None = None,
 ) -> None:
     """Answer with ``status`` and end it. What the client still sends is not read, so the connection is closed."""
-    body = wire.shaped(scope["path"], status, wire.error_of(message, kind=kind, code=code))
+    body = failures.shaped(scope["path"], status, failures.error_of(message, kind=kind, code=code))
     closed = {"connection": "close"} if status in (408, 413, 503) else {}
     await JSONResponse(body, status_code=status, headers={**closed, **(headers or {})})(scope, receive, send)

@@ -1,64 +1,15 @@
-"""What the protocols share of the wire: the body of a request, the head of an answer, and how errors are told."""
+"""How errors are told: the status, the headers and the body, in the shape that the path's protocol has for them."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dragoman.errors import DragomanError, EngineError, LimitError, OutputError, TemplateError, UsageError
 
-_HALF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 # Statuses of an engine that say that the request was wrong, and not the engine.
 _REFUSALS = frozenset({400, 413, 422})
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What every piece of one answer says: its id, when it was made (seconds since 1970), by which model."""
-
-    id: str
-    created: int
-    model: str
-
-
-def read_body(data: bytes) -> dict[str, Any]:
-    """The JSON object of a request's body. Raises UsageError."""
-    try:
-        value = json.loads(data)
-    except RecursionError:
-        raise UsageError("the body is nested too deep") from None
-    except ValueError as error:
-        raise UsageError(f"the body is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError("the body must be a JSON object")
-    if _HALF_A_PAIR.search(data):
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            half = f"\\u{ord(error.object[error.start]):04x}"
-            raise UsageError(f"the body holds half a surrogate pair ({half}), which is no character") from None
-    return value
-
-
-def notes(problems: tuple[Any, ...], unconstrained: str | None) -> dict[str, Any]:
-    """What an answer says beyond its protocol, under a key of our own; nothing where there is nothing to say."""
-    said: dict[str, Any] = {}
-    if problems:
-        said["problems"] = [problem.to_dict() for problem in problems]
-    if unconstrained:
-        said["unconstrained"] = unconstrained
-    return {"dragoman": said} if said else {}
-
-
-def models(name: str, created: int) -> dict[str, Any]:
-    return {"object": "list", "data": [model(name, created)]}
-
-
-def model(name: str, created: int) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": created, "owned_by": "dragoman"}
 
 
 def status_of(error: Exception) -> int:

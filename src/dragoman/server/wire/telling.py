@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dragoman.chat import Message
-from dragoman.server.jobs import Ended, Said, Sum, Usage
-from dragoman.server.likelihood import Scored
+from dragoman.server.answers.jobs import Ended, Said, Sum, Usage
+from dragoman.server.answers.likelihood import Scored
 
 _NOT_YET = Ended("stop", Usage(0, 0))
 

@@ -13,10 +13,10 @@ from typing import Any
 from dragoman.engine import NO_SETTINGS, EngineInfo, Generation, ModelSettings, Sampling
 from dragoman.errors import DragomanError, LimitError, SchemaError, UsageError
 from dragoman.format import ChatFormat
-from dragoman.server.ask import Ask, RawAsk
-from dragoman.server.budget import with_budget
-from dragoman.server.jobs import Job, R
-from dragoman.server.reading import RawReading
+from dragoman.server.answers.jobs import Job, R
+from dragoman.server.answers.reading import RawReading
+from dragoman.server.requests.ask import Ask, RawAsk
+from dragoman.server.requests.budget import with_budget
 from dragoman.turn import Turn
 
 BANNED = float("-inf")

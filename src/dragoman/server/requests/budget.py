@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.format import ChatFormat
-from dragoman.server.ask import Ask
-from dragoman.server.jobs import Budget, Job
+from dragoman.server.answers.jobs import Budget, Job
+from dragoman.server.requests.ask import Ask
 from dragoman.turn import Turn
 
 # How often reasoning is ended for a model: three times it has opened it anew behind its end.

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from starlette.types import Send
 
-from dragoman.server import sse
+from dragoman.server.wire import sse
 
 
 class Outgoing:

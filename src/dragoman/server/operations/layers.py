@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dragoman.engine import Engine
 from dragoman.errors import EngineError
 from dragoman.format import ChatFormat
-from dragoman.server.access import ApiKeys
-from dragoman.server.admission import Admission, AdmissionSettings
-from dragoman.server.telemetry import METRICS_TYPE, Metrics, Telemetry
-from dragoman.server.watched import WatchedEngine
+from dragoman.server.operations.access import ApiKeys
+from dragoman.server.operations.admission import Admission, AdmissionSettings
+from dragoman.server.operations.telemetry import METRICS_TYPE, Metrics, Telemetry
+from dragoman.server.operations.watched import WatchedEngine
 
 _POLL_SECONDS = 0.02
 

@@ -11,12 +11,12 @@ import anyio.to_thread
 
 from dragoman.chat import Delta, Problem
 from dragoman.engine import Chunk, Engine
-from dragoman.server.begun_calls import BegunCalls
-from dragoman.server.jobs import Ended, Job, Piece, Said, Usage
-from dragoman.server.likelihood import Alignment, scored
-from dragoman.server.reading import Reading
-from dragoman.server.repeats import Repeats
-from dragoman.server.stop_texts import StopTexts
+from dragoman.server.answers.begun_calls import BegunCalls
+from dragoman.server.answers.jobs import Ended, Job, Piece, Said, Usage
+from dragoman.server.answers.likelihood import Alignment, scored
+from dragoman.server.answers.reading import Reading
+from dragoman.server.answers.repeats import Repeats
+from dragoman.server.answers.stop_texts import StopTexts
 
 
 async def answer(job: Job[Reading], engine: Engine) -> AsyncGenerator[Piece, None]:

@@ -20,12 +20,12 @@ from starlette.types import Receive, Scope, Send
 
 from dragoman.engine import Engine
 from dragoman.errors import DragomanError, EngineError
-from dragoman.server import wire
-from dragoman.server.generate import follow
-from dragoman.server.jobs import Ended, Job, Said, Usage
-from dragoman.server.outgoing import Outgoing
-from dragoman.server.reading import Reading
-from dragoman.server.telling import Answer, Teller, usage_of
+from dragoman.server.answers.generate import follow
+from dragoman.server.answers.jobs import Ended, Job, Said, Usage
+from dragoman.server.answers.reading import Reading
+from dragoman.server.wire import failures
+from dragoman.server.wire.outgoing import Outgoing
+from dragoman.server.wire.telling import Answer, Teller, usage_of
 
 LOG = logging.getLogger("dragoman.server")
 
@@ -36,9 +36,9 @@ def failure(error: Exception, path: str = "") -> JSONResponse:
         LOG.error("a request failed", exc_info=error)
     elif isinstance(error, EngineError):
         LOG.warning("%s", error)  # clients are not told all of it
-    status = wire.status_of(error)
-    body = wire.shaped(path, status, wire.error_body(error))
-    return JSONResponse(body, status_code=status, headers=wire.headers_of(error))
+    status = failures.status_of(error)
+    body = failures.shaped(path, status, failures.error_body(error))
+    return JSONResponse(body, status_code=status, headers=failures.headers_of(error))
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Reply:
 
     async def _each(self, take: Callable[[int, Said | Ended], Awaitable[None]]) -> None:
         """All jobs at once, their pieces as they come. The first failure ends them all and is raised."""
-        failures: list[Exception] = []
+        broken: list[Exception] = []
 
         async def one(index: int) -> None:
             async with aclosing(follow(self.jobs[index], self.engine)) as pieces:
@@ -112,14 +112,14 @@ class Reply:
             try:
                 await one(index)
             except Exception as error:
-                failures.append(error)
+                broken.append(error)
                 group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
             for index in range(len(self.jobs)):
                 group.start_soon(watched, index)
-        if failures:
-            raise failures[0]
+        if broken:
+            raise broken[0]
 
     def _usage(self) -> Usage:
         """Each prompt counts once; the jobs of one prompt stand together and share its ids."""

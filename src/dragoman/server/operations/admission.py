@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.server.context import CURRENT
-from dragoman.server.refusal import refuse
+from dragoman.server.operations.context import CURRENT
+from dragoman.server.operations.refusal import refuse
 
 BODY_BYTES_MAX = 64 << 20  # a conversation with pictures in it; the text of the largest contexts has under 10 MB
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from dragoman.engine import Chunk, Engine, EngineInfo, Generation
 from dragoman.errors import DragomanError, EngineError
-from dragoman.server.context import CURRENT, RequestContext
+from dragoman.server.operations.context import CURRENT, RequestContext
 
 Ending = Literal["stop", "length", "cancelled", "failed", "deadline", "shutdown"]
 
