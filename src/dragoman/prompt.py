@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.dialect.generic import with_tool_instructions
 from dragoman.dialect.history_calls import calls_left_out, with_calls_in_content
-from dragoman.dialect.reader import read_as_reasoning
+from dragoman.dialect.reader.turn import read_as_reasoning
 from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.tolerances import opened_block
 from dragoman.errors import TemplateError, UsageError

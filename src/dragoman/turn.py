@@ -17,7 +17,7 @@ from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.write_calls import CALL_RULE
+from dragoman.dialect.writer.calls import CALL_RULE
 from dragoman.engine import GrammarForm, GrammarSpec, Trigger
 from dragoman.errors import GrammarError, LimitError, StateError, UsageError
 from dragoman.events import Event

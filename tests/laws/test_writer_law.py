@@ -124,7 +124,7 @@ def test_whatever_may_be_written_is_read_as_it_was_meant(name: str) -> None:
 @pytest.mark.parametrize("name", ["own.json_in_tags", "own.tagged", "own.reasoning"])
 def test_a_writer_that_writes_too_much_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law's own check: free text that may hold markers is read otherwise somewhere."""
-    monkeypatch.setattr("dragoman.dialect.writer._forbidden", lambda profile, request: (b"\x00\x00",))
+    monkeypatch.setattr("dragoman.dialect.writer.turn._forbidden", lambda profile, request: (b"\x00\x00",))
     case = Case(name, ChatFormat.from_template(sources()[name]), {"tools": SETS["strings"]})
     walker = case.walker()
     texts = [walker.walk(seed, 120) for seed in range(60)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dragoman.dialect.reader import reader_rules
+from dragoman.dialect.reader.turn import reader_rules
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.spaces import SPACE_OF_TOKENIZER, spaced_controls
-from dragoman.dialect.writer import writer_rules
+from dragoman.dialect.writer.turn import writer_rules
 from dragoman.grammar.nodes import Duplex, Grammar, Node, Ref, seq
 from dragoman.template.profile import Profile
 

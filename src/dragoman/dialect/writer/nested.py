@@ -1,4 +1,4 @@
-"""Writing arguments whose key is the tag: how :class:`~dragoman.dialect.write_objects.TreeWriter` spells them."""
+"""Writing arguments whose key is the tag: how :class:`~dragoman.dialect.writer.objects.TreeWriter` spells them."""
 
 from __future__ import annotations
 

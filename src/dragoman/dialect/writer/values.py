@@ -15,8 +15,8 @@ from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
 from dragoman.dialect.shape import string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values
-from dragoman.dialect.write_nested import NestedNotation
-from dragoman.dialect.write_objects import QuotedNotation, TreeWriter
+from dragoman.dialect.writer.nested import NestedNotation
+from dragoman.dialect.writer.objects import QuotedNotation, TreeWriter
 from dragoman.errors import SchemaError
 from dragoman.grammar.json import DIGIT
 from dragoman.grammar.nodes import (

@@ -25,8 +25,8 @@ from dragoman.dialect.markers import (
     spaced,
     words,
 )
-from dragoman.dialect.read_json import JsonReader
-from dragoman.dialect.read_tagged import TaggedReader
+from dragoman.dialect.reader.json import JsonReader
+from dragoman.dialect.reader.tagged import TaggedReader
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import (
     WireId,

@@ -25,7 +25,7 @@ from dragoman.dialect.markers import (
     opening_words,
     words,
 )
-from dragoman.dialect.read_calls import CallReader
+from dragoman.dialect.reader.calls import CallReader
 from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.shape import call_shape, final_tag, is_tag, joint, opening_word
 from dragoman.dialect.tolerances import REASONING, other_forms, short_opener

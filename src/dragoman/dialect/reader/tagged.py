@@ -26,9 +26,9 @@ from dragoman.dialect.markers import (
     run_of,
     words,
 )
-from dragoman.dialect.read_containers import container, container_rules
-from dragoman.dialect.read_nested import UNCLOSED, NestedReader
-from dragoman.dialect.read_objects import syntax_key, syntax_rules
+from dragoman.dialect.reader.containers import container, container_rules
+from dragoman.dialect.reader.nested import UNCLOSED, NestedReader
+from dragoman.dialect.reader.objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
 from dragoman.dialect.shape import call_shape, delimiter_after, string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dragoman.dialect.channels import inner_tags
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
-from dragoman.dialect.reader import empty_blocks, read_as_reasoning, repeated_headers
+from dragoman.dialect.reader.turn import empty_blocks, read_as_reasoning, repeated_headers
 from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
 from dragoman.dialect.shape import call_shape, distinctive, joint, openers, opening_word
 from dragoman.dialect.tolerances import around_bare_calls, other_forms, short_opener
-from dragoman.dialect.write_calls import CallWriter
+from dragoman.dialect.writer.calls import CallWriter
 from dragoman.grammar.json import json_text
 from dragoman.grammar.nodes import EMPTY, AnyChar, Choice, Gbnf, Node, Ref, Repeat, Without, alt, opt, schema, seq
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, Slot, ToolFormat, ToolProfile

@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.chat_schema import resolve
 from dragoman.dialect.markers import marker
 from dragoman.dialect.request import DialectRequest, Tool
-from dragoman.dialect.write_values import ValueWriter
+from dragoman.dialect.writer.values import ValueWriter
 from dragoman.errors import SchemaError
 from dragoman.grammar.json import DIGIT, json_text
 from dragoman.grammar.nodes import EMPTY, Class, Node, Ref, Repeat, alt, lit, opt, schema, seq
