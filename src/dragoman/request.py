@@ -108,6 +108,9 @@ def _name_of(entry: Any) -> Any:
 
 
 def _known(name: Any, names: tuple[str, ...]) -> str:
+    if not isinstance(name, str):
+        message = 'tool_choice names no tool: write {"type": "function", "function": {"name": ...}}, the tools are '
+        raise UsageError(message + ", ".join(names), param="tool_choice")
     if name not in names:
         raise UsageError(f"tool_choice names {name!r}, the tools are {', '.join(names)}", param="tool_choice")
     return str(name)

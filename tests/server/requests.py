@@ -68,7 +68,7 @@ RESPONSES: dict[str, Any] = {
     "tools": [{"type": "function", **tool["function"]} for tool in TOOLS],
     "tool_choice": {"type": "function", "name": "get_weather"},
     "parallel_tool_calls": True,
-    "text": {"format": {"type": "json_schema", "name": "x", "schema": _SCHEMA, "strict": True}, "verbosity": "low"},
+    "text": {"format": {"type": "json_schema", "name": "x", "schema": _SCHEMA, "strict": True}, "verbosity": "medium"},
     "reasoning": {"effort": "low", "summary": "auto"},
     "include": ["reasoning.encrypted_content"],
     "max_output_tokens": 50,

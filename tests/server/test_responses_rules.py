@@ -160,7 +160,7 @@ def _ask(**fields: Any) -> Any:
         ({"background": True}, "background"),
         ({"truncation": "auto"}, "truncation"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
-        ({"text": {"format": {"type": "yaml"}}}, "response_format.type"),
+        ({"text": {"format": {"type": "yaml"}}}, "text.format.type"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
         ({"reasoning": {"effort": 3}}, "reasoning.effort"),
     ],

@@ -68,7 +68,6 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
         top_logprobs=None,
         modalities=["text"],
         stop=None,
-        some_field_of_tomorrow=[1, 2],
         repetition_penalty=1.0,
         mirostat=0,
         mirostat_tau=5,
@@ -86,6 +85,13 @@ def test_fields_that_change_nothing_here_are_accepted() -> None:
         cache_prompt=True,
     )
     assert request == read()
+
+
+def test_a_field_that_nobody_knows_is_left_out_and_told() -> None:
+    assert read(some_field_of_tomorrow=[1, 2], temprature=1, another=None).ignored == (
+        "some_field_of_tomorrow",
+        "temprature",
+    )
 
 
 @pytest.mark.parametrize(

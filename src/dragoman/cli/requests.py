@@ -8,7 +8,7 @@ from typing import Any
 from dragoman.cli.files import read_json
 from dragoman.errors import UsageError
 from dragoman.format import ChatFormat
-from dragoman.server.requests.fields import turn_arguments
+from dragoman.server.requests.turn_fields import turn_arguments
 from dragoman.turn import Turn
 
 _REQUEST = 'a chat request ({"messages": [...], "tools": [...]}) or a list of messages, as JSON'

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dragoman.server.protocols import chat, completions, messages, responses
-from dragoman.server.requests.fields import CHOICES_MAX, SAMPLING_FIELDS, TOP_LOGPROBS_MAX, Kind, Range
+from dragoman.server.requests.kinds import Kind
+from dragoman.server.requests.sampling import CHOICES_MAX, SAMPLING_FIELDS, TOP_LOGPROBS_MAX, Range
 
 Schema = Mapping[str, Any]
 

@@ -21,9 +21,10 @@ from dragoman.server.protocols.chat_replies import ChatTeller
 from dragoman.server.protocols.completions import CompletionsTeller
 from dragoman.server.protocols.messages_replies import MessagesTeller
 from dragoman.server.protocols.responses_replies import ResponsesTeller
-from dragoman.server.requests.ask import PING_SECONDS, Ask
-from dragoman.server.requests.fields import FLAG, INTEGER, LIST, TEXT, TOKENIZE_REFUSALS, given, needed, refuse, shown
+from dragoman.server.requests.ask import PING_SECONDS, Ask, renamed
+from dragoman.server.requests.kinds import FLAG, INTEGER, LIST, TEXT, given, needed, shown
 from dragoman.server.requests.prepare import make_turn, prepare_all, prepare_raw
+from dragoman.server.requests.refusals import TOKENIZE_REFUSALS, refuse
 from dragoman.server.wire import failures, heads
 from dragoman.server.wire.body import read_body
 from dragoman.server.wire.replies import Reply
@@ -94,19 +95,22 @@ class Service:
     async def completions(self, request: Request) -> Reply:
         """``POST /v1/completions``"""
         ask, shape = completions.read(await _body(request), self.settings)
-        info, head = await self.info(), await self._head("cmpl-")
+        info, head = await self.info(), await self._head("cmpl-", ask.ignored)
         jobs = await _in_thread(partial(prepare_raw, self.format, ask, info, self.settings, id_seed=head.id))
         prompts = [job.generation.prompt_text for job in jobs]
         teller = CompletionsTeller(head, shape, prompts, sum(job.prompt_tokens for job in jobs[:: ask.n]))
         return Reply(jobs, self.engine, teller, ask.stream, PING_SECONDS)
 
     async def _prepared(self, ask: Ask, prefix: str) -> tuple[heads.Head, tuple[Job[Turn], ...]]:
-        info, head = await self.info(), await self._head(prefix)
+        info, head = await self.info(), await self._head(prefix, ask.ignored)
         work = partial(prepare_all, self.format, ask, info, self.settings, now=self._now(), id_seed=head.id)
-        return head, await _in_thread(work)
+        try:
+            return head, await _in_thread(work)
+        except UsageError as error:
+            raise renamed(error, ask.names) from error
 
-    async def _head(self, prefix: str) -> heads.Head:
-        return heads.Head(prefix + self._new_id(), int(self._clock()), await self.model())
+    async def _head(self, prefix: str, ignored: tuple[str, ...]) -> heads.Head:
+        return heads.Head(prefix + self._new_id(), int(self._clock()), await self.model(), ignored)
 
     # -- prompts and tokens ----------------------------------------------------------------------------------------
 

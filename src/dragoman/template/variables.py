@@ -7,11 +7,13 @@ makes up the conversation can be set; a switch that no template knows does no ha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from dragoman.errors import UsageError
 from dragoman.template.profile import Profile
 from dragoman.template.render import RESERVED, Template
+from dragoman.template.scan import scan
 
 # Names that mean the template, the tokens or what a renderer does with them: none of it is a request's to replace.
 _NOT_THE_REQUESTS = RESERVED | {"chat_template", "template", "tokenize", "tokenizer", "functions"}
@@ -21,6 +23,8 @@ _KEEPS = (PRESERVE, "preserve_thinking", "keep_past_thinking")
 _DROPS = ("clear_thinking", "truncate_history_thinking", "drop_thinking")
 _EFFORTS = ("reasoning_effort", "reasoning_strength", "thinking_effort")
 _FLAGS = ("enable_thinking", PRESERVE)
+# The words of OpenAI's API; a template may compare with others.
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def check_variables(given: Mapping[str, Any], param: str) -> None:
@@ -48,6 +52,7 @@ def template_variables(
     if enable_thinking is not None and not isinstance(enable_thinking, bool):
         raise UsageError(f"enable_thinking must be a boolean, not {enable_thinking!r}", param="enable_thinking")
     check_variables({} if own is None else own, "chat_template_kwargs")
+    _check_effort(reasoning_effort, template)
     named, base = own or {}, defaults or {}
     effort = _first(named.get(_EFFORTS[0]), reasoning_effort, base.get(_EFFORTS[0]))
     without = False if effort == "none" else None
@@ -68,6 +73,23 @@ def template_variables(
     if response_format is not None and "response_format" in template.undeclared:
         out["response_format"] = response_format
     return {**out, **named}, thinking
+
+
+def _check_effort(effort: str | None, template: Template) -> None:
+    """Raises UsageError for a word that neither the API nor the template knows."""
+    if effort is None or effort in EFFORTS:
+        return
+    words = (*EFFORTS, *(word for word in _own_efforts(template.source) if word not in EFFORTS))
+    if effort not in words:
+        message = f"reasoning_effort must be one of {', '.join(words)}, not {effort!r:.60}"
+        raise UsageError(message, param="reasoning_effort")
+
+
+@lru_cache(maxsize=64)
+def _own_efforts(source: str) -> tuple[str, ...]:
+    """The words that a template compares its effort with."""
+    variables = scan(source).variables
+    return tuple(dict.fromkeys(word for name in _EFFORTS for word in variables.get(name, ())))
 
 
 def _first(*values: Any) -> Any:

@@ -249,8 +249,7 @@ class Document:
         if resource is None:
             raise self.error(
                 place,
-                f"{keyword} to another document, {ref!r}, that was not given: put the schema into $defs or hand the "
-                "document over in SchemaOptions(remotes=...)",
+                f"{keyword} to another document, {ref!r}, that is not here: put what it refers to into $defs",
                 keyword,
             )
         pointer = unquote(fragment)

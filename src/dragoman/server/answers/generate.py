@@ -42,7 +42,7 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
             async for chunk in chunks:
                 deltas = turn.feed(chunk.text) if chunk.text else []
                 tally.count(chunk, deltas)
-                for delta in repeats.push(calls.push(stop.push(deltas))):
+                for delta in repeats.push(calls.push(stop.push(_shown(job, deltas)))):
                     yield tally.said(delta)
                 reason = chunk.finish or reason
                 if stop.found is not None or (turn.ended and chunk.finish is None):
@@ -62,7 +62,7 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
         go_on = partial(budget.go_on, turn.message.reasoning_content, tally.completion)
         tally.go_on()
         job = await anyio.to_thread.run_sync(go_on)
-    last = calls.push([*stop.push(turn.finish(reason)), *stop.rest()])
+    last = calls.push([*stop.push(_shown(job, turn.finish(reason))), *stop.rest()])
     for delta in [*repeats.push(last), *repeats.rest()]:
         yield tally.said(delta)
     finish_reason = turn.finish_reason
@@ -70,6 +70,11 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
     if stop.found is not None or finish_reason == "tool_calls":
         finish_reason = "tool_calls" if tally.called else "stop"
     yield Ended(finish_reason, tally.usage, problems + turn.message.problems, stop.found, job.unconstrained)
+
+
+def _shown(job: Job[Reading], deltas: list[Delta]) -> list[Delta]:
+    """The deltas without those of the reasoning, where the answer is not to show it."""
+    return deltas if job.tell_reasoning else [delta for delta in deltas if not delta.reasoning_content]
 
 
 class _Tally:

@@ -49,7 +49,8 @@ class Job(Generic[R]):
     """One answer, ready for the engine; ``turn`` reads it.
 
     unconstrained: why the tools' schemas are not enforced, if they are not. vocab: for the bytes of tokens.
-    budget: how much may be thought, and how the answer goes on after that.
+    budget: how much may be thought, and how the answer goes on after that. tell_reasoning: the answer shows what was
+    thought.
     """
 
     turn: R
@@ -58,6 +59,7 @@ class Job(Generic[R]):
     unconstrained: str | None = None
     vocab: Vocabulary | None = None
     budget: Budget | None = None
+    tell_reasoning: bool = True
 
     @property
     def prompt_tokens(self) -> int:

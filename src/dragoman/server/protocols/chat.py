@@ -11,60 +11,75 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
+from dragoman.server.requests import harmless
 from dragoman.server.requests.ask import PING_SECONDS, Ask
-from dragoman.server.requests.fields import (
-    ANSWER_REFUSALS,
-    CHOICES_MAX,
+from dragoman.server.requests.harmless import ignored
+from dragoman.server.requests.kinds import (
     FLAG,
-    FORM_REFUSALS,
     INTEGER,
     LIST,
     NUMBER,
     OBJECT,
-    SAMPLERS,
     TEXT_OR_OBJECT,
     TEXTS,
-    TOP_LOGPROBS_MAX,
-    TURN_FIELDS,
     Kind,
-    Refusal,
     given,
     integer,
     needed,
-    refuse,
-    sampling,
+    options,
     texts,
-    turn_arguments,
 )
+from dragoman.server.requests.refusals import (
+    ANSWER_REFUSALS,
+    FORM_REFUSALS,
+    OPENAI_REFUSALS,
+    SAMPLER_REFUSALS,
+    STREAM_REFUSALS,
+    Refusal,
+    refuse,
+)
+from dragoman.server.requests.sampling import CHOICES_MAX, SAMPLERS, TOP_LOGPROBS_MAX, sampling
+from dragoman.server.requests.turn_fields import TURN_FIELDS, turn_arguments
 
 SAMPLING = ("max_tokens", "max_completion_tokens", *SAMPLERS)
 BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens")  # llama-server's names, the newer first
 _PING_LEAST = 0.01  # seconds: a client may not keep the server busy with signs of life
+_PING_MOST = 1e6  # nobody waits for more
 FIELDS: Mapping[str, Kind] = {
     **TURN_FIELDS,
     "n": INTEGER,
     "stop": TEXTS,
     "stream": FLAG,
     "stream_options": OBJECT,
+    "include_reasoning": FLAG,
     "logprobs": FLAG,
     "top_logprobs": INTEGER,
     "functions": LIST,
     "function_call": TEXT_OR_OBJECT,
     "logit_bias": OBJECT,
     "sse_ping_interval": NUMBER,
+    "json_schema": OBJECT,
     **dict.fromkeys(BUDGETS, INTEGER),
 }
 REFUSED: Mapping[str, Refusal] = {
     **FORM_REFUSALS,
     **ANSWER_REFUSALS,
+    **OPENAI_REFUSALS,
     "best_of": Refusal((1,), "give n, and choose among the answers"),
     "audio": Refusal((), "only text is written"),
     "modalities": Refusal((["text"],), "only text is written"),
     "web_search_options": Refusal((), "declare a tool of your own instead"),
     "prediction": Refusal((), "leave it out"),
     "reasoning_budget_message": Refusal(("",), "reasoning ends with the model's own mark alone"),
+    "text": Refusal((), "give response_format"),
+    "input": Refusal((), "give messages"),
+    "instructions": Refusal((), "give a message of the system"),
+    "system": Refusal((), "give a message of the system"),
+    "lora_path": Refusal((), "the engine's model is the only one"),
+    "mm_processor_kwargs": Refusal(({},), "pictures are the engine's business"),
     "reasoning_control": Refusal((False,), "close the stream to end an answer"),
 }
+KNOWN = (FIELDS, SAMPLING, REFUSED, SAMPLER_REFUSALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +101,7 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
     """The request, and the shape of its answer. Raises UsageError that names the field."""
     refuse(body, REFUSED)
     legacy = _is_legacy(body)
-    options = given(body, "stream_options", OBJECT) or {}
-    flags = {name: bool(given(options, name, FLAG, path="stream_options.")) for name in STREAM_OPTIONS}
+    include_usage, continuous = stream_options(body)
     top = _top_logprobs(body)
     ask = Ask(
         turn=turn_of(body),
@@ -97,9 +111,10 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
         n=integer(body, "n", 1, CHOICES_MAX) or 1,
         reasoning_budget=_budget(body),
         ping_seconds=_ping(body),
+        tell_reasoning=given(body, "include_reasoning", FLAG) is not False,
+        ignored=ignored(body, harmless.CHAT, *KNOWN, settings.engine_fields),
     )
-    continuous = flags["continuous_usage_stats"]
-    return ask, Shape(flags["include_usage"] or continuous, continuous, top is not None, legacy)
+    return ask, Shape(include_usage, continuous, top is not None, legacy)
 
 
 def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +122,15 @@ def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
     return turn_arguments(_with_tools(body) if _is_legacy(body) else body)
 
 
-STREAM_OPTIONS = ("include_usage", "continuous_usage_stats")
+def stream_options(body: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Is usage told at the end, and is it told in every chunk. Raises UsageError."""
+    given = options(body, "stream_options", STREAM_OPTIONS)
+    refuse(given, STREAM_REFUSALS, path="stream_options.")
+    continuous = bool(given.get("continuous_usage_stats"))
+    return continuous or bool(given.get("include_usage")), continuous
+
+
+STREAM_OPTIONS = dict.fromkeys(("include_usage", "continuous_usage_stats", "include_obfuscation"), FLAG)
 
 
 def _top_logprobs(body: Mapping[str, Any]) -> int | None:
@@ -133,7 +156,7 @@ def _ping(body: Mapping[str, Any]) -> float | None:
     value = given(body, "sse_ping_interval", NUMBER)
     if value is None:
         return PING_SECONDS
-    return max(float(value), _PING_LEAST) if value >= 0 else None
+    return max(float(value), _PING_LEAST) if 0 <= value <= _PING_MOST else None
 
 
 def _is_legacy(body: Mapping[str, Any]) -> bool:

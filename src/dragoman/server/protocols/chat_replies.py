@@ -36,7 +36,7 @@ class ChatTeller:
 
     def ended(self, index: int, ended: Ended) -> Iterable[bytes]:
         self._used[index] = ended.usage
-        notes = heads.notes(ended.problems, ended.unconstrained)
+        notes = heads.notes(self.head, ended)
         yield self._chunk(index, {}, finish_reason=self._reason(ended), **notes)
 
     def close(self, usage: Usage) -> Iterable[bytes]:
@@ -52,7 +52,7 @@ class ChatTeller:
         choices = []
         for index, answer in enumerate(answers):
             message = self._message(answer.message)
-            notes = heads.notes(answer.ended.problems, answer.ended.unconstrained)
+            notes = heads.notes(self.head, answer.ended)
             choices.append(
                 {
                     "index": index,

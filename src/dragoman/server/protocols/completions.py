@@ -10,27 +10,25 @@ from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.answers.jobs import Ended, Said, Usage
 from dragoman.server.answers.likelihood import Scored
-from dragoman.server.protocols.chat import STREAM_OPTIONS
+from dragoman.server.protocols.chat import stream_options
+from dragoman.server.requests import harmless
 from dragoman.server.requests.ask import RawAsk
-from dragoman.server.requests.fields import (
-    CHOICES_MAX,
+from dragoman.server.requests.harmless import ignored
+from dragoman.server.requests.kinds import (
     FLAG,
-    FORM_REFUSALS,
     INTEGER,
     OBJECT,
-    SAMPLERS,
     TEXT_OR_LIST,
     TEXTS,
     Kind,
-    Refusal,
     given,
     integer,
     needed,
-    refuse,
-    sampling,
     shown,
     texts,
 )
+from dragoman.server.requests.refusals import FORM_REFUSALS, OPENAI_REFUSALS, SAMPLER_REFUSALS, Refusal, refuse
+from dragoman.server.requests.sampling import CHOICES_MAX, SAMPLERS, sampling
 from dragoman.server.wire import failures, heads, sse
 from dragoman.server.wire.telling import Answer, usage_of
 
@@ -48,6 +46,9 @@ FIELDS: Mapping[str, Kind] = {
 _CHAT = "only a chat is constrained: ask /v1/chat/completions"
 REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(FORM_REFUSALS, Refusal((), _CHAT)),
+    **OPENAI_REFUSALS,
+    "messages": Refusal((), _CHAT),
+    "max_completion_tokens": Refusal((), "give max_tokens"),
     "suffix": Refusal(("",), "a model writes on at the end; leave it out"),
     "best_of": Refusal((1,), "give n, and choose among the answers"),
     "prompt_embeds": Refusal((), "give text or token ids"),
@@ -56,6 +57,7 @@ REFUSED: Mapping[str, Refusal] = {
     "response_format": Refusal(({"type": "text"},), _CHAT),
     "tools": Refusal(([],), _CHAT),
 }
+KNOWN = (FIELDS, SAMPLING, REFUSED, SAMPLER_REFUSALS)
 _LOGPROBS_MAX = 20
 _TOKENS = 16  # the API's own default of max_tokens
 
@@ -73,9 +75,7 @@ class Shape:
 def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tuple[RawAsk, Shape]:
     """The request, and the shape of its answer. Raises UsageError that names the field."""
     refuse(body, REFUSED)
-    options = given(body, "stream_options", OBJECT) or {}
-    flags = {name: bool(given(options, name, FLAG, path="stream_options.")) for name in STREAM_OPTIONS}
-    continuous = flags["continuous_usage_stats"]
+    include_usage, continuous = stream_options(body)
     top = integer(body, "logprobs", 0, _LOGPROBS_MAX)
     prompts = _prompts(needed(body, "prompt", TEXT_OR_LIST))
     n = integer(body, "n", 1, CHOICES_MAX) or 1
@@ -84,8 +84,9 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
     sampled = replace(sampling(body, settings, SAMPLING), logprobs=top)
     if sampled.max_tokens is None and body.get("max_tokens") is None:
         sampled = replace(sampled, max_tokens=_TOKENS)
-    shape = Shape(flags["include_usage"] or continuous, continuous, top is not None, bool(given(body, "echo", FLAG)))
-    ask = RawAsk(prompts, sampled, texts(body, "stop"), bool(given(body, "stream", FLAG)), n)
+    shape = Shape(include_usage, continuous, top is not None, bool(given(body, "echo", FLAG)))
+    strange = ignored(body, harmless.COMPLETIONS, *KNOWN, settings.engine_fields)
+    ask = RawAsk(prompts, sampled, texts(body, "stop"), bool(given(body, "stream", FLAG)), n, strange)
     return ask, shape
 
 
@@ -97,6 +98,8 @@ def _prompts(value: Any) -> tuple[str | tuple[int, ...], ...]:
         return (tuple(value),)
     if value and all(isinstance(each, str) or _are_ids(each) for each in value):
         return tuple(each if isinstance(each, str) else tuple(each) for each in value)
+    if value == []:
+        raise UsageError("prompt is empty: give a text or token ids", param="prompt")
     raise UsageError(
         f"prompt must be a text, a list of texts, a list of token ids or a list of such lists, not {shown(value)}",
         param="prompt",
@@ -130,7 +133,7 @@ class CompletionsTeller:
 
     def ended(self, index: int, ended: Ended) -> Iterable[bytes]:
         self._used[index] = ended.usage
-        yield self._chunk(index, "", finish_reason=_reason(ended))
+        yield self._chunk(index, "", finish_reason=_reason(ended), **heads.notes(self._head, ended))
 
     def close(self, usage: Usage) -> Iterable[bytes]:
         if self._shape.include_usage:
@@ -150,16 +153,19 @@ class CompletionsTeller:
             }
             for index, answer in enumerate(answers)
         ]
-        return {**self._body(), "choices": choices, "usage": usage.to_dict()}
+        notes = heads.notes(self._head, answers[0].ended)  # raw text has no problems of its own
+        return {**self._body(), "choices": choices, "usage": usage.to_dict(), **notes}
 
-    def _chunk(self, index: int, text: str, *, finish_reason: str | None = None, logprobs: Any = None) -> bytes:
+    def _chunk(
+        self, index: int, text: str, *, finish_reason: str | None = None, logprobs: Any = None, **notes: Any
+    ) -> bytes:
         choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
         body = {**self._body(), "choices": [choice]}
         if self._shape.continuous:
             body["usage"] = usage_of(self._used.values(), self._prompt_tokens).to_dict()
         elif self._shape.include_usage:
             body["usage"] = None
-        return sse.event(body)
+        return sse.event({**body, **notes})
 
     def _logprobs(self, index: int, tokens: Sequence[Scored]) -> dict[str, Any] | None:
         """In the older shape: four lists beside each other; offsets count characters of the text."""

@@ -10,25 +10,28 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
+from dragoman.server.requests import harmless
 from dragoman.server.requests.ask import Ask
-from dragoman.server.requests.fields import (
+from dragoman.server.requests.harmless import ignored
+from dragoman.server.requests.kinds import (
     FLAG,
+    INTEGER,
     LIST,
     OBJECT,
     OBJECTS,
-    SAMPLERS,
     TEXT,
     TEXT_OR_LIST,
     Kind,
-    Refusal,
     given,
     integer,
     needed,
-    refuse,
-    sampling,
+    one_of,
+    options,
     shown,
     texts,
 )
+from dragoman.server.requests.refusals import SAMPLER_REFUSALS, Refusal, refuse
+from dragoman.server.requests.sampling import SAMPLERS, sampling
 
 SAMPLING = ("max_tokens", *SAMPLERS)
 FIELDS: Mapping[str, Kind] = {
@@ -46,21 +49,46 @@ FIELDS: Mapping[str, Kind] = {
 REFUSED: Mapping[str, Refusal] = {
     "container": Refusal((), "there are no containers here"),
     "mcp_servers": Refusal(([],), "declare the server's tools as tools of your own"),
+    "compaction": Refusal((), "ask for a summary in the conversation"),
+    "fallbacks": Refusal(([],), "there is one model here"),
+    "inference_geo": Refusal((), "the engine runs where its operator put it"),
+    "thread": Refusal((), "nothing is kept between requests; send the whole conversation"),
+    "n": Refusal((1,), "ask once for each answer"),
+    "stop": Refusal((), "give stop_sequences"),
+    "response_format": Refusal((), "give output_config.format"),
+    "reasoning_effort": Refusal((), "give output_config.effort"),
+    "max_completion_tokens": Refusal((), "give max_tokens"),
 }
+KNOWN = (FIELDS, SAMPLING, REFUSED, SAMPLER_REFUSALS)
 # The kinds of tool choice -> ours; a named tool is that tool and no other.
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+_CONFIG = {"effort": TEXT, "format": OBJECT}
+_THINKING_FIELDS = {
+    "type": TEXT,
+    "budget_tokens": INTEGER,
+    "display": one_of("summarized", "omitted"),  # shown as it was thought: nobody here could sum it up
+}
+# The arguments of a turn that are told by other names here.
+_NAMES = {
+    "reasoning_effort": "output_config.effort",
+    "response_format": "output_config.format",
+    "function.parameters": "input_schema",
+}
 _THINKING = {"enabled": True, "disabled": False, "adaptive": None, "between_tools": None}
 
 
 def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> Ask:
     """Raises UsageError that names the field."""
-    thinking = given(body, "thinking", OBJECT) or {}
+    thinking = options(body, "thinking", _THINKING_FIELDS)
     return Ask(
         turn=turn_of(body),
         sampling=sampling(body, settings, SAMPLING),
         stop=texts(body, "stop_sequences"),
         stream=bool(given(body, "stream", FLAG)),
-        reasoning_budget=integer(thinking, "budget_tokens", 0, 2**31 - 1),
+        reasoning_budget=integer(thinking, "budget_tokens", 0, 2**31 - 1, path="thinking."),
+        tell_reasoning=thinking.get("display") != "omitted",
+        ignored=ignored(body, harmless.MESSAGES, *KNOWN, settings.engine_fields),
+        names=_NAMES,
     )
 
 
@@ -68,15 +96,15 @@ def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``ChatFormat.turn``. Raises UsageError that names the field."""
     refuse(body, REFUSED)
     messages = _messages(body)
-    config = given(body, "output_config", OBJECT) or {}
+    config = options(body, "output_config", _CONFIG)
     choice = given(body, "tool_choice", OBJECT)
     turn = {
         "messages": messages,
         "tools": _tools(given(body, "tools", LIST)),
         "tool_choice": None if choice is None else _choice(choice),
         "parallel_tool_calls": False if _one_call(choice or {}) else None,
-        "response_format": _format(given(config, "format", OBJECT, path="output_config.")),
-        "reasoning_effort": given(config, "effort", TEXT, path="output_config."),
+        "response_format": _format(config.get("format")),
+        "reasoning_effort": config.get("effort"),
         "enable_thinking": _thinking(given(body, "thinking", OBJECT)),
         "chat_template_kwargs": given(body, "chat_template_kwargs", OBJECT),
         # A last message of the assistant is the beginning of the answer.

@@ -52,7 +52,7 @@ class MessagesTeller:
     def close(self, usage: Usage) -> Iterable[bytes]:
         assert self._ended is not None
         reason = {"stop_reason": _reason(self._ended, self._cut), "stop_sequence": self._ended.stop_text}
-        notes = heads.notes(self._ended.problems, self._ended.unconstrained)
+        notes = heads.notes(self._head, self._ended)
         yield sse.named({"type": "message_delta", "delta": reason, "usage": _usage(usage), **notes})
         yield sse.named({"type": "message_stop"})
 
@@ -66,7 +66,7 @@ class MessagesTeller:
             _add(blocks, piece.delta)
         content = [_finished(block) for block in blocks]
         self._cut = any(block["type"] == "tool_use" and not is_object("".join(block["input"])) for block in blocks)
-        notes = heads.notes(answer.ended.problems, answer.ended.unconstrained)
+        notes = heads.notes(self._head, answer.ended)
         return {**self._message(content, answer.ended, usage), **notes}
 
     # -- blocks ----------------------------------------------------------------------------------------------------

@@ -12,26 +12,37 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
+from dragoman.server.requests import harmless
 from dragoman.server.requests.ask import Ask
-from dragoman.server.requests.fields import (
+from dragoman.server.requests.harmless import ignored
+from dragoman.server.requests.kinds import (
+    ANYTHING,
     FLAG,
+    INTEGER,
     LIST,
     OBJECT,
     OBJECTS,
-    SAMPLERS,
     TEXT,
     TEXT_OR_LIST,
     TEXT_OR_OBJECT,
-    TOP_LOGPROBS_MAX,
     Kind,
-    Refusal,
     given,
     integer,
     needed,
-    refuse,
-    sampling,
+    one_of,
+    options,
     shown,
 )
+from dragoman.server.requests.refusals import (
+    OPENAI_REFUSALS,
+    SAMPLER_REFUSALS,
+    STREAM_REFUSALS,
+    VERBOSITY,
+    Refusal,
+    refuse,
+)
+from dragoman.server.requests.sampling import SAMPLERS, TOP_LOGPROBS_MAX, sampling
+from dragoman.template.variables import PRESERVE
 
 SAMPLING = ("max_output_tokens", *SAMPLERS)
 FIELDS: Mapping[str, Kind] = {
@@ -46,7 +57,34 @@ FIELDS: Mapping[str, Kind] = {
     "stream": FLAG,
     "metadata": OBJECT,
     "logit_bias": OBJECT,
+    "stream_options": OBJECT,
+    "top_logprobs": INTEGER,
     "chat_template_kwargs": OBJECT,
+}
+_INCLUDES = (
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "message.input_image.image_url",
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+)
+_SUMMARY = one_of("auto", "concise", "detailed")  # all that was thought is told, so its summary is too
+_REASONING = {
+    "effort": TEXT,
+    "summary": _SUMMARY,
+    "generate_summary": _SUMMARY,
+    "context": one_of("auto", "current_turn", "all_turns"),
+    "mode": TEXT,
+}
+_TEXT = {"format": OBJECT, "verbosity": ANYTHING}
+# The arguments of a turn that are told by other names here.
+_NAMES = {
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+    "function.parameters": "parameters",
 }
 _STATELESS = "nothing is kept between requests; send the whole conversation as input"
 REFUSED: Mapping[str, Refusal] = {
@@ -56,7 +94,19 @@ REFUSED: Mapping[str, Refusal] = {
     "background": Refusal((False,), "wait for the answer, or stream it"),
     "prompt": Refusal((), "prompts are not kept here; send instructions and input"),
     "truncation": Refusal(("disabled",), "shorten the input"),
+    **OPENAI_REFUSALS,
+    "background_options": Refusal(({},), "wait for the answer, or stream it"),
+    "access_programs": Refusal(({},), "there are no such programs here"),
+    "image": Refusal(({},), "only text is written"),
+    "n": Refusal((1,), "ask once for each answer"),
+    "stop": Refusal(([],), "end the stream when you have read enough"),
+    "messages": Refusal((), "give input"),
+    "response_format": Refusal((), "give text.format"),
+    "reasoning_effort": Refusal((), "give reasoning.effort"),
+    "max_tokens": Refusal((), "give max_output_tokens"),
+    "max_completion_tokens": Refusal((), "give max_output_tokens"),
 }
+KNOWN = (FIELDS, SAMPLING, REFUSED, SAMPLER_REFUSALS)
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
 _LOGPROBS = "message.output_text.logprobs"
 # Parts of a message's content -> the same for a chat; text parts are known there under these names too.
@@ -75,28 +125,39 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
     """The request, and what its answer repeats of it. Raises UsageError that names the field."""
     refuse(body, REFUSED)
     include = given(body, "include", LIST) or []
+    for at, wanted in enumerate(include):
+        if wanted not in _INCLUDES:
+            raise UsageError(f"include[{at}] is {shown(wanted)}, which is not known here", param=f"include[{at}]")
+    refuse(options(body, "stream_options", {"include_obfuscation": FLAG}), STREAM_REFUSALS, path="stream_options.")
     top = integer(body, "top_logprobs", 0, TOP_LOGPROBS_MAX)
     logprobs = (top or 0) if top or _LOGPROBS in include else None
     ask = Ask(
         turn=turn_of(body),
         sampling=replace(sampling(body, settings, SAMPLING), logprobs=logprobs),
         stream=bool(given(body, "stream", FLAG)),
+        ignored=ignored(body, harmless.RESPONSES, *KNOWN, settings.engine_fields),
+        names=_NAMES,
     )
     return ask, Echo(_echoed(body, ask), logprobs is not None)
 
 
 def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``ChatFormat.turn``. Raises UsageError that names the field."""
-    format = given(given(body, "text", OBJECT) or {}, "format", OBJECT, path="text.")
-    reasoning = given(body, "reasoning", OBJECT) or {}
+    text = options(body, "text", _TEXT)
+    refuse(text, {"verbosity": VERBOSITY}, path="text.")
+    reasoning = options(body, "reasoning", _REASONING)
+    refuse(reasoning, {"mode": Refusal(("standard",), "there is one mode here")}, path="reasoning.")
+    variables = given(body, "chat_template_kwargs", OBJECT)
+    if reasoning.get("context", "auto") != "auto":
+        variables = {PRESERVE: reasoning["context"] == "all_turns", **(variables or {})}
     turn = {
         "messages": _messages(body),
         "tools": _tools(given(body, "tools", LIST)),
         "tool_choice": given(body, "tool_choice", TEXT_OR_OBJECT),
         "parallel_tool_calls": given(body, "parallel_tool_calls", FLAG),
-        "response_format": None if format is None else _format(format),
-        "reasoning_effort": given(reasoning, "effort", TEXT, path="reasoning."),
-        "chat_template_kwargs": given(body, "chat_template_kwargs", OBJECT),
+        "response_format": _format(text["format"]) if "format" in text else None,
+        "reasoning_effort": reasoning.get("effort"),
+        "chat_template_kwargs": variables,
     }
     return {name: value for name, value in turn.items() if value is not None}
 

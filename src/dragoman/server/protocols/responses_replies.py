@@ -178,7 +178,7 @@ class ResponsesTeller:
         self, status: str, *, usage: Usage | None = None, error: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         ended = self._ended
-        notes = {} if ended is None else heads.notes(ended.problems, ended.unconstrained)
+        notes = {} if ended is None else heads.notes(self._head, ended)
         return {
             "id": self._head.id,
             "object": "response",

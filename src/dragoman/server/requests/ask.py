@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.engine import Sampling
+from dragoman.errors import UsageError
 
 # Proxies give up after a minute of silence, and a long prompt takes minutes to read.
 PING_SECONDS = 15.0
@@ -18,7 +19,9 @@ class Ask:
 
     turn: arguments of ``ChatFormat.turn``. stop: the client's own stop texts. n: how many answers are wanted.
     reasoning_budget: the most tokens of reasoning, None: as many as the model likes. ping_seconds: of silence in a
-    stream, after which it shows that it is alive; None: it never does.
+    stream, after which it shows that it is alive; None: it never does. tell_reasoning: the answer shows what was
+    thought. ignored: fields of the request that nobody knows. names: arguments of the turn that the protocol calls
+    otherwise.
     """
 
     turn: Mapping[str, Any]
@@ -28,6 +31,9 @@ class Ask:
     n: int = 1
     reasoning_budget: int | None = None
     ping_seconds: float | None = PING_SECONDS
+    tell_reasoning: bool = True
+    ignored: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +45,12 @@ class RawAsk:
     stop: tuple[str, ...] = ()
     stream: bool = False
     n: int = 1
+    ignored: tuple[str, ...] = ()
+
+
+def renamed(error: UsageError, names: Mapping[str, str]) -> UsageError:
+    """The error with the names that the protocol has for the turn's arguments."""
+    message, param = str(error), error.param
+    for ours, theirs in names.items():
+        message, param = message.replace(ours, theirs), param and param.replace(ours, theirs)
+    return UsageError(message, param=param)

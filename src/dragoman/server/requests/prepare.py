@@ -66,7 +66,7 @@ def prepare(
         with suppress(SchemaError):  # the other tools are held to their schemas all the same
             opened = make_turn(fmt, _with_open_tools(request, wrong), settings, now=now, id_seed=id_seed)
             generation = _constrained(generation, opened, fmt, info)
-    return Job(turn, generation, request.stop, unconstrained, fmt.vocab)
+    return Job(turn, generation, request.stop, unconstrained, fmt.vocab, tell_reasoning=request.tell_reasoning)
 
 
 def prepare_all(

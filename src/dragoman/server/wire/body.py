@@ -17,8 +17,10 @@ def read_body(data: bytes) -> dict[str, Any]:
         value = json.loads(data)
     except RecursionError:
         raise UsageError("the body is nested too deep") from None
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"the body is no JSON: {error}") from error
+    except ValueError:  # Python's bound for the digits of a number, 4,300
+        raise UsageError("the body holds a number of too many digits") from None
     if not isinstance(value, dict):
         raise UsageError("the body must be a JSON object")
     if _HALF_A_PAIR.search(data):

@@ -5,23 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dragoman.server.answers.jobs import Ended
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What every piece of one answer says: its id, when it was made (seconds since 1970), by which model."""
+    """What every piece of one answer says: its id, when it was made (seconds since 1970), by which model.
+
+    ignored: fields of the request that nobody knows; its end tells them.
+    """
 
     id: str
     created: int
     model: str
+    ignored: tuple[str, ...] = ()
 
 
-def notes(problems: tuple[Any, ...], unconstrained: str | None) -> dict[str, Any]:
+def notes(head: Head, ended: Ended) -> dict[str, Any]:
     """What an answer says beyond its protocol, under a key of our own; nothing where there is nothing to say."""
     said: dict[str, Any] = {}
-    if problems:
-        said["problems"] = [problem.to_dict() for problem in problems]
-    if unconstrained:
-        said["unconstrained"] = unconstrained
+    if ended.problems:
+        said["problems"] = [problem.to_dict() for problem in ended.problems]
+    if ended.unconstrained:
+        said["unconstrained"] = ended.unconstrained
+    if head.ignored:
+        said["ignored"] = list(head.ignored)
     return {"dragoman": said} if said else {}
 
 
