@@ -18,7 +18,7 @@ from starlette.routing import Route
 from dragoman.cli.conversation import ROUNDS_MAX
 from dragoman.cli.main import main
 from tests.server.live import live
-from tests.server.service import CALL, TEMPLATE, chat_format
+from tests.server.service import CALL, TEMPLATE, TOOLS, chat_format
 from tests.vocabularies import small_tokenizer
 
 
@@ -155,6 +155,35 @@ def test_tools_run_when_all_are_allowed(
         monkeypatch.setattr("sys.stdin", io.StringIO(""))
         assert main(words(address, vocab, tmp_path, "-m", "Rome?")) == 2
         assert "--yes" in capsys.readouterr().err
+
+
+def test_a_call_that_nobody_can_run_is_shown_without_a_result(
+    vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is there to type one, and none is made up."""
+    declared = tmp_path / "tools.json"
+    declared.write_text(json.dumps([TOOLS[0]]))
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    server = LlamaServer([CALL])
+    with live(server.app) as address:
+        asked = ["chat", "--upstream", address, "--vocab", str(vocab), "--tools", str(declared), "-m", "Rome?"]
+        assert main([*asked, "--json"]) == 0
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert any("tool_calls" in line for line in lines)
+        assert not any("tool_result" in line for line in lines)
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_question_that_is_no_text(encoding: str, vocab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = LlamaServer(["Hi."])
+    errors = "strict" if encoding == "utf-8" else "surrogateescape"  # as Python opens stdin under such a locale
+    stdin = io.TextIOWrapper(io.BytesIO(b"Wie hei\xdft du?\n"), encoding=encoding, errors=errors)
+    with live(server.app) as address, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", stdin)
+        assert main(["chat", "--upstream", address, "--vocab", str(vocab)]) == 2
+    assert "no UTF-8 text" in capsys.readouterr().err
+    assert server.asked == []
 
 
 def test_a_model_that_calls_for_ever_is_told_to_answer(

@@ -37,6 +37,8 @@ def test_bash_completes_verbs_options_values_and_files(capsys: pytest.CaptureFix
     assert completed(text, tmp_path, "dragoman", "insp") == ["inspect"]
     assert "--grammar" in completed(text, tmp_path, "dragoman", "inspect", "--g")
     assert completed(text, tmp_path, "dragoman", "grammar", "x", "--to", "str") == ["structural-tag"]
+    assert completed(text, tmp_path, "dragoman", "serve", "--log-format", "") == ["text", "json"]
+    assert completed(text, tmp_path, "dragoman", "serve", "--log-level", "w") == ["warning"]
     assert "ours.jinja" in completed(text, tmp_path, "dragoman", "inspect", "ou")
 
 

@@ -222,6 +222,7 @@ def test_tools_that_are_only_declared(tmp_path: Path, value: Any) -> None:
         ("none.json", None, "there is no file"),
         ("text.json", "hello", "is no JSON"),
         ("number.json", "5", "not a number"),
+        ("object.json", "{}", "not an object without tools"),
         ("nameless.json", '[{"type": "function"}]', "a tool without a name"),
         ("remote.json", '{"mcpServers": {"far": {"url": "http://x"}}}', "'far' of .* has no command"),
     ],

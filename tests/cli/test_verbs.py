@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli.main import VERBS, main
+from dragoman.inspector.example import QUESTION
 from tests.cli.test_chat_terminal import Upstream
 from tests.server.live import live
 from tests.server.service import CALL, TEMPLATE, TOOLS, Service, chat_format
@@ -78,6 +79,8 @@ def test_every_verb_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
         (["render", "chatml", "--request", "{number}"], "holds a number; wanted is a chat request"),
         (["render", "chatml", "--request", "{empty}"], "holds no messages"),
         (["render", "chatml", "--tools", "{number}"], "not a number"),
+        (["render", "chatml", "--tools", "{{}}"], "takes the name of a file, not JSON itself"),
+        (["render", "chatml", "--request", '[{{"role": "user"}}]' * 300], "takes the name of a file"),
         (["inspect", "{bytes}"], "TEMPLATE: "),
     ],
 )
@@ -124,7 +127,7 @@ def test_inspect_prints_facts_evidence_and_proof(run: Run, template: Path) -> No
     assert code == 0
     for part in ("<do>\\n", "because of probe:", "parallel_tool_calls", "proven", "supports_tools", "OBJECT"):
         assert part in out
-    assert "<|from|>user\n«What is the weather in Lisbon?»<|fin|>" in out
+    assert f"<|from|>user\n«{QUESTION}»<|fin|>" in out
     assert "write.call" not in out
     assert 'write.call = \'<do>\\n{"name": "get_weather"' in run("inspect", template, "--grammar")[1]
     code, out, _ = run("inspect", template, "--json")

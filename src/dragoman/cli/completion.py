@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman.cli.main import make_parser
 
     parser = make_parser()
-    _name_files(parser)
+    _name_values(parser)
     script = shtab.complete(parser, arguments.shell)
     if arguments.json:
         print_json({"shell": arguments.shell, "script": script})
@@ -38,15 +38,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _name_files(parser: argparse.ArgumentParser) -> None:
-    """Tell shtab which values are files."""
+def _name_values(parser: argparse.ArgumentParser) -> None:
+    """Tell shtab which values are files, and which are words of a list."""
     import shtab
 
     for action in parser._actions:  # argparse shows its tree no other way
         if isinstance(action, argparse._SubParsersAction):
             for verb in action.choices.values():
-                _name_files(verb)
+                _name_values(verb)
         elif action.metavar in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.metavar in _FOLDERS:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        elif isinstance(action.metavar, str) and action.metavar.startswith("{"):
+            action.choices = action.metavar.strip("{}").split(",")  # words that are checked later than options are

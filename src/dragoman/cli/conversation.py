@@ -21,6 +21,8 @@ from dragoman.turn import Turn
 
 # How often a model may call tools before it has to answer; one that goes on without end is told to stop.
 ROUNDS_MAX = 8
+# What the history says of a call that nobody could run, as templates want a result; it is shown to nobody as one.
+NO_RESULT = "There is no result."
 # Asked before a tool is run; False: the user does not want it.
 Allowed = Callable[[Tool, Mapping[str, Any]], Awaitable[bool]]
 # Asked for the result of a tool that nobody here can run; None: there is none.
@@ -132,16 +134,17 @@ class Conversation:
             while waiting:
                 result = await self._result(waiting[0])
                 call = waiting.pop(0)
-                self._keep(call, result or "There is no result.")
+                self._keep(call, result or NO_RESULT, shown=result is not None)
                 useful = useful or result is not None
         finally:
             for call in waiting:
                 self._keep(call, "The user stopped this call.")
         return useful
 
-    def _keep(self, call: ToolCall, result: str) -> None:
+    def _keep(self, call: ToolCall, result: str, *, shown: bool = True) -> None:
         self.messages.append({"role": "tool", "tool_call_id": call.id, "name": call.name, "content": result})
-        self.screen.result(call.name, result, call.id)
+        if shown:
+            self.screen.result(call.name, result, call.id)
 
     async def _result(self, call: ToolCall) -> str | None:
         tool = self.tools.get(call.name)

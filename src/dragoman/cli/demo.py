@@ -21,39 +21,8 @@ from typing import Any
 
 from dragoman.engines.model_file import fetch
 from dragoman.errors import DragomanError, EngineError
+from dragoman.inspector.example import QUESTION, TOOLS
 
-QUESTION = "What is the weather like in Lisbon right now, in celsius?"
-TOOLS: list[dict[str, Any]] = [
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "description": "the current weather of a city",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "city": {"type": "string"},
-                    "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
-                },
-                "required": ["city", "unit"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    {
-        "type": "function",
-        "function": {
-            "name": "send_message",
-            "description": "send a text message to a person",
-            "parameters": {
-                "type": "object",
-                "properties": {"to": {"type": "string"}, "text": {"type": "string"}},
-                "required": ["to", "text"],
-                "additionalProperties": False,
-            },
-        },
-    },
-]
 REQUEST: dict[str, Any] = {
     "messages": [{"role": "user", "content": QUESTION}],
     "tools": TOOLS,

@@ -10,6 +10,7 @@ from typing import Any
 from dragoman.errors import UsageError
 
 STDIN = "-"
+_JSON = ("{", "[", '"')  # what a text begins with that is meant as JSON
 
 
 def read_bytes(name: str, *, param: str, wanted: str) -> bytes:
@@ -20,12 +21,21 @@ def read_bytes(name: str, *, param: str, wanted: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise UsageError(f"{param}: there is no file {name}; wanted is {wanted}", param=param) from error
+        raise UsageError(f"{param}: {_absent(name)}; wanted is {wanted}", param=param) from error
     except IsADirectoryError as error:
         raise UsageError(f"{param}: {name} is a folder; wanted is {wanted}", param=param) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        if name.lstrip()[:1] in _JSON:  # too long for a name
+            raise UsageError(f"{param}: {_absent(name)}; wanted is {wanted}", param=param) from error
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{param}: {name} cannot be read ({reason}); wanted is {wanted}", param=param) from error
+
+
+def _absent(name: str) -> str:
+    """What to say of a file that is not there."""
+    if name.lstrip()[:1] in _JSON:
+        return f"this takes the name of a file, not JSON itself ({name[:40]}): put it into one, or give - for stdin"
+    return f"there is no file {name}"
 
 
 def read_text(name: str, *, param: str, wanted: str) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
+from dragoman.errors import UsageError
+
 T = TypeVar("T")
 
 _HISTORY_LINES = 1_000
@@ -50,7 +52,13 @@ class Keyboard:
         return "\n".join(lines).strip("\n")
 
     def _read(self, prompt: str) -> str:
-        return input(prompt if self.people else "")
+        """Raises UsageError for bytes that are no text, which come as half surrogates where the locale is plain C."""
+        try:
+            text = input(prompt if self.people else "")
+            text.encode()
+        except UnicodeError as error:
+            raise UsageError("stdin is no UTF-8 text", param="stdin") from error
+        return text
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def make_output(fmt: ChatFormat, tokens: int) -> Output:
 
 def _written(fmt: ChatFormat, text: str) -> str | None:
     """The call with ``text`` in it as the history writes it, behind the generation prompt; None: it is not there."""
-    function = {"name": "get_weather", "arguments": {"city": text}}
+    function = {"name": "get_weather", "arguments": {"city": text, "unit": "celsius"}}
     call = {
         "role": "assistant",
         "content": "",

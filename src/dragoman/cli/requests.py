@@ -71,7 +71,8 @@ def tools_of(value: Any, param: str = "--tools") -> list[Any]:
     """The list of tools; of a whole request, or of an MCP server's answer, the tools in it. Raises UsageError."""
     tools = value.get("tools") if isinstance(value, dict) else value
     if not isinstance(tools, list):
-        raise UsageError(f'{param}: wanted is {_TOOLS}, or {{"tools": [...]}}, not {_kind(tools)}', param=param)
+        held = "an object without tools" if isinstance(value, dict) and tools is None else _kind(tools)
+        raise UsageError(f'{param}: wanted is {_TOOLS}, or {{"tools": [...]}}, not {held}', param=param)
     return [_tool(tool) for tool in tools]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ipaddress
+import json
 import logging
+import shlex
 import socket
 import time
 from contextlib import suppress
@@ -26,12 +28,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("dragoman.server")
 _SHUTDOWN_S = 3  # what has been told its end has so long to say it
-_WEATHER = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{"stream": true, \
-"tool_choice": "required", \
-"messages": [{{"role": "user", "content": "What is the weather like in Lisbon, in celsius?"}}], \
-"tools": [{{"type": "function", "function": {{"name": "get_weather", "description": "the current weather of a city", \
-"parameters": {{"type": "object", "properties": {{"city": {{"type": "string"}}, \
-"unit": {{"type": "string", "enum": ["celsius", "fahrenheit"]}}}}, "required": ["city", "unit"]}}}}}}]}}'"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +102,15 @@ async def _serve(
     await running
 
 
+def _question(url: str) -> str:
+    """A line for a shell that asks the server for a call."""
+    from dragoman.inspector.example import QUESTION, WEATHER
+
+    messages = [{"role": "user", "content": QUESTION}]
+    body = {"stream": True, "tool_choice": "required", "messages": messages, "tools": [WEATHER]}
+    return f"curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"
+
+
 def _is_own(host: str) -> bool:
     """Only this machine reaches it."""
     if host == "localhost":
@@ -157,4 +162,4 @@ def _tell(listener: socket.socket, opened: Opened, *, as_json: bool, inspector: 
         print_json_line({"url": url, "model": opened.model})
         return
     page = f", its inspector on {url}/" if inspector else ""
-    print(f"{opened.model} on {url}/v1{page} (Ctrl-C ends it). Try:\n\n{_WEATHER.format(url=url)}\n", flush=True)
+    print(f"{opened.model} on {url}/v1{page} (Ctrl-C ends it). Try:\n\n{_question(url)}\n", flush=True)

@@ -10,26 +10,42 @@ from dragoman.errors import DragomanError
 from dragoman.format import ChatFormat
 from dragoman.turn import Turn
 
+QUESTION = "What is the weather like in Lisbon right now, in celsius?"
+# The tools that everything shows that needs some: this example, the page, the demo, the line that `serve` prints.
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "the current weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string"},
+                "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+            },
+            "required": ["city", "unit"],
+            "additionalProperties": False,
+        },
+    },
+}
 TOOLS: list[dict[str, Any]] = [
+    WEATHER,
     {
         "type": "function",
         "function": {
-            "name": "get_weather",
-            "description": "the current weather of a city",
+            "name": "send_message",
+            "description": "send a text message to a person",
             "parameters": {
                 "type": "object",
-                "properties": {
-                    "city": {"type": "string", "description": "the city's name"},
-                    "days": {"type": "integer", "description": "how many days ahead"},
-                },
-                "required": ["city"],
+                "properties": {"to": {"type": "string"}, "text": {"type": "string"}},
+                "required": ["to", "text"],
                 "additionalProperties": False,
             },
         },
     },
 ]
 _SYSTEM = {"role": "system", "content": "Answer in one sentence."}
-_QUESTION = {"role": "user", "content": "What is the weather in Lisbon?"}
+_QUESTION = {"role": "user", "content": QUESTION}
 _CALL = {
     "role": "assistant",
     "content": "",
@@ -38,7 +54,7 @@ _CALL = {
         {
             "id": "a1B2c3D4e",
             "type": "function",
-            "function": {"name": "get_weather", "arguments": '{"city": "Lisbon", "days": 1}'},
+            "function": {"name": "get_weather", "arguments": '{"city": "Lisbon", "unit": "celsius"}'},
         }
     ],
 }

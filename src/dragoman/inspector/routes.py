@@ -27,6 +27,7 @@ from dragoman.engine import NO_SETTINGS, Engine, ModelSettings
 from dragoman.errors import DragomanError, LimitError, UsageError
 from dragoman.format import ChatFormat
 from dragoman.inspector import asked
+from dragoman.inspector.example import QUESTION, TOOLS
 from dragoman.inspector.run import run_steps
 from dragoman.inspector.shown import (
     NOTATIONS,
@@ -122,6 +123,7 @@ class _Inspector:
                 "gives_logprobs": info.gives_logprobs,
                 "formats": asked.names(),
                 "notations": [*NOTATIONS, RESPONSE_TEMPLATE],
+                "example": {"question": QUESTION, "tools": TOOLS},
             }
         )
 

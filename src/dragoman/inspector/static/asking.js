@@ -2,24 +2,6 @@
 
 import { $, el } from "./dom.js";
 
-const EXAMPLE_TOOLS = [{
-  type: "function",
-  function: {
-    name: "get_weather",
-    description: "the current weather of a city",
-    parameters: {
-      type: "object",
-      properties: { city: { type: "string" }, days: { type: "integer" } },
-      required: ["city"],
-      additionalProperties: false,
-    },
-  },
-}];
-const START = [
-  { role: "system", content: "You are a helpful assistant." },
-  { role: "user", content: "What is the weather in Lisbon?" },
-];
-
 // Fields of the edited messages that the rows do not show (tool_calls, ids) are kept beside their row.
 const more = new WeakMap();
 let changed = () => {};
@@ -126,10 +108,11 @@ function offerChoices() {
   if ([...$("choice").options].some((option) => option.value === kept)) $("choice").value = kept;
 }
 
-export function startAsking(formats, whenChanged) {
+export function startAsking(formats, example, whenChanged) {
   changed = whenChanged;
   $("formats").append(...formats.map((name) => el("option", {}, name)));
-  START.forEach(addRow);
+  addRow({ role: "system", content: "You are a helpful assistant." });
+  addRow({ role: "user", content: example.question });
   $("add").addEventListener("click", () => {
     const last = $("messages").lastElementChild?.querySelector("select").value;
     addRow({ role: last === "user" ? "assistant" : "user", content: "" }).querySelector("textarea").focus();
@@ -137,7 +120,7 @@ export function startAsking(formats, whenChanged) {
   });
   $("as-json").addEventListener("click", () => changed(toggleJson));
   $("example-tools").addEventListener("click", () => {
-    $("tools").value = JSON.stringify(EXAMPLE_TOOLS, null, 2);
+    $("tools").value = JSON.stringify(example.tools, null, 2);
     offerChoices();
     changed();
   });

@@ -68,7 +68,7 @@ async function start() {
   $("notation").append(...served.notations.map((name) => el("option", {}, name)));
   startTabs();
   startTurn();
-  startAsking(served.formats, changed);
+  startAsking(served.formats, served.example, changed);
   $("as-tokens").addEventListener("change", refresh);
   $("notation").addEventListener("change", refresh);
   refresh();
