@@ -129,7 +129,7 @@ def test_inspect_prints_facts_evidence_and_proof(run: Run, template: Path) -> No
         assert part in out
     assert f"<|from|>user\n«{QUESTION}»<|fin|>" in out
     assert "write.call" not in out
-    assert 'write.call = \'<do>\\n{"name": "get_weather"' in run("inspect", template, "--grammar")[1]
+    assert 'write.call = \'<do>\\n\' (\'{"name": "get_weather"' in run("inspect", template, "--grammar")[1]
     code, out, _ = run("inspect", template, "--json")
     assert code == 0
     known = json.loads(out)
