@@ -70,7 +70,7 @@ class OutputError(DragomanError):
     """The model's output broke its format. ``position`` counts bytes of output read so far."""
 
     fault = "model"
-    status_hint = 502
+    status_hint = 422  # who asks for strictness asks for this; no output is a failure of the server
 
     def __init__(self, message: str, *, position: int) -> None:
         super().__init__(message)

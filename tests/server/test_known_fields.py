@@ -204,3 +204,21 @@ def test_which_turns_keep_their_reasoning_is_the_templates_switch() -> None:
     assert variables("auto") is None
     assert variables("all_turns") == {"preserve_reasoning": True}
     assert variables("current_turn") == {"preserve_reasoning": False}
+
+
+BROKEN = '<do>\n{"name": "get_weather", "arguments": {"city": Rome}}\n</do>'
+
+
+def test_a_broken_output_is_an_error_where_that_is_asked_for() -> None:
+    told = post(CHAT, "So." + BROKEN, tools=TOOLS)
+    assert told.status_code == 200
+    assert told.json()["dragoman"]["problems"]
+    strict = post(CHAT, "So." + BROKEN, tools=TOOLS, on_mismatch="strict")
+    assert strict.status_code == 422
+    assert strict.json()["error"]["type"] == "model_error"
+    stream = post(CHAT, "So." + BROKEN, tools=TOOLS, on_mismatch="strict", stream=True).text
+    assert '"content": "So."' in stream or '"content":"So."' in stream
+    assert '"model_error"' in stream
+    assert "[DONE]" not in stream
+    assert post(CHAT, "So." + CALL, tools=TOOLS, on_mismatch="strict").status_code == 200
+    assert post(CHAT, on_mismatch="bogus").json()["error"]["param"] == "on_mismatch"

@@ -16,6 +16,7 @@ from dragoman.server.requests.kinds import (
     Kind,
     given,
     is_text_or,
+    one_of,
     shown,
 )
 
@@ -36,6 +37,7 @@ TURN_FIELDS: Mapping[str, Kind] = {
     "echo": FLAG,
     "prefill_assistant": FLAG,
     "media_placeholder": TEXT,
+    "on_mismatch": one_of("lenient", "strict"),
 }
 
 
