@@ -113,6 +113,54 @@ KEYS_AS_TAGS = wrap(
     + """{% if m.tool_calls %}{{ '@]<kuls>\\n' }}{% for c in m.tool_calls -%}
 {{ '@]<kul n="' + c.function.name + '">' + tags(c.function.arguments) + '@]</kul>\\n' }}{% endfor %}{{ '@]</kuls>' }}{% endif %}"""
 )
+ID_ON_A_LINE = wrap(
+    CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<kul>' + c.id + '\\n' + c.function.name + '\\n' + (c.function.arguments | tojson) + '</kul>' }}{% endfor %}"""
+)
+TYPES_AS_TAGS = wrap(
+    """{% macro kind(v) %}{% if v is string %}str{% elif v is boolean %}bool{% elif v is none %}null{% elif v is integer %}int{% elif v is number %}float
+{%- elif v is mapping %}dict{% else %}list{% endif %}{% endmacro -%}"""
+    + CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<kul id="' + c.id + '" n="' + c.function.name + '">' }}
+{%- for k, v in c.function.arguments.items() -%}
+{{ '<' + kind(v) + ' key="' + k + '">' + (v if v is string else v | tojson) + '</' + kind(v) + '>' }}{% endfor -%}
+{{ '</kul>' }}{% endfor %}"""
+)
+TYPE_BEFORE_KEY = wrap(
+    CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '[KUL]' + c.function.name + '\\n' }}
+{%- for k, v in c.function.arguments.items() -%}
+{{ '[ARG ' + ('text' if v is string else 'json') + ' ' + k + ']' + (v if v is string else v | tojson) + '[/ARG]\\n' }}{% endfor -%}
+{{ '[/KUL]' }}{% endfor %}"""
+)
+TAGGED_BEFORE_NAME = wrap(
+    CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<kul>' }}
+{%- for k, v in c.function.arguments.items() -%}
+{{ '<a k="' + k + '">' + (v if v is string else v | tojson) + '</a>' }}{% endfor -%}
+{{ '<id>' + c.id + '</id><nam>' + c.function.name + '</nam></kul>' }}{% endfor %}"""
+)
+JSON_BEFORE_NAME = wrap(
+    CONTENT
+    + """{% if m.tool_calls %}{{ '<|acts|>' }}{% for c in m.tool_calls -%}
+{{ '<|with|>' + (c.function.arguments | tojson) + '<|do|>' + c.function.name }}{% endfor %}{{ '<|/acts|>' }}{% endif %}"""
+)
+NAME_AS_TAG = wrap(
+    CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<' + c.function.name + '>' + (c.function.arguments | tojson) + '</' + c.function.name + '>' }}{% endfor %}"""
+)
+NAME_AND_KEYS_AS_TAGS = wrap(
+    CONTENT
+    + """{% if m.tool_calls %}{{ '<kuls>\\n' }}{% for c in m.tool_calls %}{{ '<' + c.function.name + '>\\n' }}
+{%- for k, v in c.function.arguments.items() -%}
+{{ '<' + k + '>' + (v if v is string else v | tojson) + '</' + k + '>\\n' }}{% endfor -%}
+{{ '</' + c.function.name + '>\\n' }}{% endfor %}{{ '</kuls>' }}{% endif %}"""
+)
+NAMES_IN_ONE_OBJECT = wrap(
+    CONTENT
+    + """{% if m.tool_calls %}{{ '<go>{' }}{% for c in m.tool_calls -%}
+{{ '"' + c.function.name + '": ' + (c.function.arguments | tojson) + (', ' if not loop.last else '') }}{% endfor %}{{ '}</go>' }}{% endif %}"""
+)
 TEXT_ARGUMENTS = wrap(
     CONTENT
     + """{% for c in m.tool_calls or [] %}{{ '<kul>' + c.function.name + '\\n' + (c.function.arguments | string) + '</kul>' }}{% endfor %}"""

@@ -138,3 +138,24 @@ def test_reasoning_behind_the_answer_is_proven_and_read_in_either_order() -> Non
             turn.feed(text[at])
         turn.finish()
         assert (turn.message.content, turn.message.reasoning_content) == ("Yes.", "hm")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        own.ID_ON_A_LINE,
+        own.TYPES_AS_TAGS,
+        own.TYPE_BEFORE_KEY,
+        own.TAGGED_BEFORE_NAME,
+        own.JSON_BEFORE_NAME,
+        own.NAME_AS_TAG,
+        own.NAME_AND_KEYS_AS_TAGS,
+        own.NAMES_IN_ONE_OBJECT,
+    ],
+)
+def test_unusual_layouts_of_a_call_are_proven(source: str) -> None:
+    fmt = ChatFormat.from_template(source)
+    assert not fmt.profile.generic_tools
+    for claim in CLAIMS:
+        allowed = {"proven", *_OPTIONAL.get(claim, ())}
+        assert fmt.proof[claim] in allowed, f"{claim}: {fmt.proof.claims[claim].why}"

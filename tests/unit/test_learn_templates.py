@@ -54,6 +54,22 @@ def written(tools: ToolProfile) -> tuple[str, str, str, str]:
         (own.WRAPPED, "json_native", ("<|acts|>[", r"'\n  ' OBJECT", ",", "\n]<|/acts|>")),
         (own.ID_BETWEEN, "tag_with_json", ("", "'<kall>' NAME '<kid>' ID '<kargs>' ARGS", "", "")),
         (own.ID_BEFORE, "tag_with_json", ("", "'<kid>' ID '<kname>' NAME '<kargs>' ARGS '<kend>'", "", "")),
+        (own.ID_ON_A_LINE, "tag_with_json", ("", r"'<kul>' ID '\n' NAME '\n' ARGS '</kul>'", "", "")),
+        (own.TYPES_AS_TAGS, "tag_with_tagged", ("", "'<kul id=\"' ID '\" n=\"' NAME '\">' ARGS '</kul>'", "", "")),
+        (own.TYPE_BEFORE_KEY, "tag_with_tagged", ("", r"'[KUL]' NAME '\n' ARGS '[/KUL]'", "", "")),
+        (
+            own.TAGGED_BEFORE_NAME,
+            "tag_with_tagged",
+            ("", "'<kul>' ARGS '<id>' ID '</id><nam>' NAME '</nam></kul>'", "", ""),
+        ),
+        (own.JSON_BEFORE_NAME, "tag_with_json", ("<|acts|>", "'<|with|>' ARGS '<|do|>' NAME", "", "<|/acts|>")),
+        (own.NAME_AS_TAG, "tag_with_json", ("", "'<' NAME '>' ARGS '</' NAME '>'", "", "")),
+        (
+            own.NAME_AND_KEYS_AS_TAGS,
+            "tag_with_tagged",
+            ("<kuls>\n", r"'<' NAME '>\n' ARGS '\n</' NAME '>\n'", "", "</kuls>"),
+        ),
+        (own.NAMES_IN_ONE_OBJECT, "tag_with_json", ("<go>{", """'"' NAME '": ' ARGS""", ", ", "}</go>")),
         (
             own.COUNTED_IN_SECTION,
             "tag_with_json",

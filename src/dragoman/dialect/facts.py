@@ -55,7 +55,8 @@ def triggers(profile: Profile, request: DialectRequest) -> tuple[str, ...]:
         return found
     shape = profile.tools.object
     if shape is None or call_shape(profile.tools).head:
-        return tuple(tool.name for tool in request.callable_tools)
+        lead = call_shape(profile.tools).opening.text
+        return tuple(lead + tool.name for tool in request.callable_tools)
     path = shape.order[0] if shape.order else shape.name_path
     if shape.name_is_key:
         return tuple("{" + shape.open_pad + json_text(tool.name) for tool in request.callable_tools)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dragoman.dialect.markers import SPACES, opening_words, words
-from dragoman.template.profile import ContentMode, Marker, Piece, Profile, Slot, ToolFormat, ToolProfile
+from dragoman.template.profile import ContentMode, Marker, Piece, Profile, Slot, ToolFormat, ToolProfile, ValueStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,18 @@ def literal_values(tools: ToolProfile) -> bool:
     """True: nothing closes a tagged value, so it is a JSON or Python literal that ends by itself."""
     if tools.format is not ToolFormat.TAG_WITH_TAGGED or tools.syntax is not None or tools.nested is not None:
         return False
+    return not closes_values(tools)
+
+
+def closes_values(tools: ToolProfile) -> bool:
+    """True: text tells where a tagged value ends: its own closer, or for raw strings what opens the next argument."""
     at = tools.argument.index(Slot.VALUE) if Slot.VALUE in tools.argument else len(tools.argument)
-    return not any(isinstance(piece, Marker) and piece.text for piece in tools.argument[at + 1 :])
+    if any(isinstance(piece, Marker) and piece.text for piece in tools.argument[at + 1 :]):
+        return True
+    first, last = tools.argument[:1], tools.call[-1:]
+    around = [piece.text for piece in (*first, *last) if isinstance(piece, Marker)]
+    raw = dict(tools.value_styles).get("string") is ValueStyle.RAW
+    return raw and len(around) == 2 and all(map(distinctive, around)) and not around[1].isspace()
 
 
 def string_word(tools: ToolProfile) -> str:
@@ -92,8 +102,8 @@ def string_word(tools: ToolProfile) -> str:
 
 
 def distinctive(text: str) -> bool:
-    """True: ``text`` is more than brackets, so an answer will not hold it by chance."""
-    return bool(text.strip("[](){} \n"))
+    """True: ``text`` is more than brackets, a quote or what tags begin with, so no answer holds it by chance."""
+    return text.strip("[](){} \n") not in ("", "<", "</", "<|", '"', "'")
 
 
 def final_tag(text: str) -> str:
@@ -158,10 +168,23 @@ def delimiter_after(pieces: tuple[Piece, ...], at: int) -> Marker:
     return following if isinstance(following, Marker) else Marker()
 
 
+def word_end(marker: Marker) -> str:
+    """What cannot be in a word in front of ``marker``: its first character, unless white space parts them."""
+    return "" if marker.before and marker.text[:1].isalnum() else marker.text[:1]
+
+
 def name_ends(tools: ToolProfile, shape: CallShape, delimiter: Marker) -> str:
-    """The characters that cannot be in a name that is read: white space and whatever begins what follows."""
+    """The characters that cannot be in a name that is read: white space and whatever begins what follows.
+
+    Where an opener is what every tag begins with, the marks of closing tags and of tokens are none of a name either.
+    """
+    opened = shape.opening.text
+    ends = [piece.text for piece in shape.tail[:1] if isinstance(piece, Marker)] + [*shape.closing, *shape.section_end]
+    further = {end[len(opened)] for end in ends if opened and end.startswith(opened) and len(end) > len(opened)}
+    further |= {"|"} if opened and not distinctive(opened) else set()  # <|x|> is a token
+    closes = "".join(sorted(char for char in further if not char.isalnum()))
     if delimiter.text:
-        return SPACES + delimiter.text[0]
+        return SPACES + closes + word_end(delimiter)
     first = tools.argument[0] if tools.argument else None
     after = [first.text if isinstance(first, Marker) else "", *shape.closing[:1]]
     if tools.format is not ToolFormat.TAG_WITH_TAGGED:

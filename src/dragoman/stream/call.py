@@ -62,6 +62,7 @@ class CallBuilder:
         self._unescaper: JsonUnescaper | None = None
         self._writer: ArgumentsWriter | None = None
         self._stray: list[str] | None = None  # of an open region of text that belongs to no argument
+        self._early: list[tuple[str, str, str]] = []  # tagged arguments in front of the name, which tells their types
 
     @property
     def started(self) -> bool:
@@ -82,6 +83,9 @@ class CallBuilder:
 
     def open(self, tag: str) -> list[ToolCallDelta]:
         """A region inside the call starts."""
+        if self._name is None and _is_tagged(tag):
+            self._early.append(("open", tag, ""))
+            return []
         out: list[ToolCallDelta] = []
         self._object.open(tag)
         if tag in _ARGUMENTS and self._wait_for_arguments:
@@ -101,6 +105,9 @@ class CallBuilder:
 
     def text(self, tag: str, text: str) -> list[ToolCallDelta]:
         """Text of the innermost region; that of the call itself are markers, and members of an object of its own."""
+        if self._name is None and _is_tagged(tag):
+            self._early.append(("text", tag, text))
+            return []
         if tag == "args":
             return self._deliver(text)
         if tag == "call":
@@ -119,6 +126,9 @@ class CallBuilder:
 
     def close(self, tag: str) -> list[ToolCallDelta]:
         """A region inside the call is complete."""
+        if self._name is None and _is_tagged(tag):
+            self._early.append(("close", tag, ""))
+            return []
         if tag in _WHOLE:
             return self._close_whole(tag)
         if tag == "stray":
@@ -139,7 +149,7 @@ class CallBuilder:
 
     def finish(self) -> list[ToolCallDelta]:
         """The call is over, complete or broken."""
-        out = self._start(final=True)
+        out = [*self._replay(), *self._start(final=True)]
         if self._broken:
             told = f"the call of {self._called} left its format and stays as it is"
             out += self._break_off("broken_call", told)
@@ -158,7 +168,7 @@ class CallBuilder:
 
     def truncate(self) -> list[ToolCallDelta]:
         """The output ends by length inside the call: what came is kept, nothing is added."""
-        out = self._start(final=True)
+        out = [*self._replay(), *self._start(final=True)]
         called = self._called if self._name is not None or not self.raw else f"{self._called}, which began {self.raw!r}"
         self._note_stray()
         out += self._break_off("truncated", f"the output ended by length inside the call of {called}")
@@ -211,7 +221,20 @@ class CallBuilder:
             self._name = text = declared_name(self._tools, text)
             if self._tools and text not in tool_names(self._tools):
                 self.problems.append(("unknown_tool", f"the model calls {text!r}, which is not among the tools"))
+            return [*self._replay(), *self._start(final=False)]
         return self._start(final=False)
+
+    def _replay(self) -> list[ToolCallDelta]:
+        """Read the tagged arguments that came before the name, or of a call whose name never came."""
+        early, self._early = self._early, []
+        if not early:
+            return []
+        named, self._name = self._name, self._name or ""
+        out: list[ToolCallDelta] = []
+        for what, tag, text in early:
+            out += self.text(tag, text) if what == "text" else self.open(tag) if what == "open" else self.close(tag)
+        self._name = named
+        return out
 
     def _start(self, *, final: bool) -> list[ToolCallDelta]:
         """The first piece, and the arguments that waited for it, as soon as both may go."""
@@ -241,6 +264,11 @@ class CallBuilder:
         if self._writer is not None and self._writer.problems:
             self.problems += [(code, f"call of {self._called}: {text}") for code, text in self._writer.problems]
             self._writer.problems = []
+
+
+def _is_tagged(tag: str) -> bool:
+    """True: a region of a tagged argument."""
+    return tag in ("arg", "key", "key.json", "stray") or tag.startswith("value.")
 
 
 def _shortened(text: str) -> str:

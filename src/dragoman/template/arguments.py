@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-import json
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.template.atoms import common_prefix, common_suffix
-from dragoman.template.escapes import undone
 from dragoman.template.probe import Prober, Rung, Said
 from dragoman.template.profile import Escapes, Marker, NestedTags, ObjectSyntax, Piece, Slot, ValueStyle
-from dragoman.template.sentinels import FIRST, TYPED_VALUES, ProbeCall
-from dragoman.template.written import CallText, Mark
+from dragoman.template.sentinels import FIRST, TYPED_VALUES
+from dragoman.template.typed_arguments import Around, spelled, style_of, typed_argument
+from dragoman.template.written import CallText, Mark, NotLearned
 
-_WORD = re.compile(r"\w+")
 _QUOTES = ('"', "'")
-
-
-class NotLearned(Exception):
-    """A format that the profile cannot express; the text says why. Never leaves this package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,41 +42,38 @@ def learn_arguments(
     quotes = _quotes(prober, rung)
     marks = [widened(mark, quotes) for mark in call.marks]
     at = [mark.slot for mark in marks].index(Slot.KEY)
-    if at == 0:
-        raise NotLearned("the arguments stand before the tool's name")
     if [mark.slot for mark in marks[at : at + 6]] == [Slot.KEY, Slot.VALUE, Slot.KEY] * 2:
         return _learn_nested(prober, rung, body, marks, at)
     key, value, second_key, second_value = marks[at : at + 4]
-    if len(marks) != at + 4:
+    behind = marks[at + 4 :]
+    if any(mark.slot not in (Slot.NAME, Slot.ID) for mark in behind):
         raise NotLearned("something stands after the arguments of a call")
     middle = body[key.end : value.start]
     if middle != body[second_key.end : second_value.start]:
         raise NotLearned("the text between a key and its value differs from argument to argument")
-    head = body[marks[at - 1].end : key.start]
+    head = body[marks[at - 1].end if at else 0 : key.start]
     between = body[value.end : second_key.start]
-    tail = body[second_value.end :]
-    opened, closed = _around(head, between, tail, _without(prober, rung, body))
+    tail = body[second_value.end : behind[0].start if behind else len(body)]
+    opened, closed = _around(head, between, tail, _without(prober, rung, body, marks[:at], behind))
     separator = between[len(closed) : len(between) - len(opened)]
     syntax = None
     if quotes[0] and quotes[0] not in _QUOTES:
         syntax = _syntax(prober, rung, middle, between, quotes)
-    typed, styles, words = _styles(prober, rung, middle, between, syntax, escapes)
-    pieces = [Marker.of(opened), Slot.KEY, *typed, Slot.VALUE, Marker.of(closed)]
-    kept = tuple(piece for piece in pieces if not isinstance(piece, Marker) or piece)
-    return Arguments(opened, closed, separator, kept, styles, words, quotes, syntax)
+    typed = typed_argument(prober, rung, Around(opened, middle, closed, separator), syntax, escapes)
+    return Arguments(opened, closed, separator, typed.pieces, typed.styles, typed.words, quotes, syntax)
 
 
 def _learn_nested(prober: Prober, rung: Rung, body: str, marks: list[Mark], at: int) -> Arguments:
     """Arguments whose tag is their key, on both ends."""
-    if len(marks) != at + 6:
+    if any(mark.slot not in (Slot.NAME, Slot.ID) for mark in marks[at + 6 :]):
         raise NotLearned("something stands after the arguments of a call")
-    key, value, again, second, second_value, second_again = marks[at:]
+    key, value, again, second, second_value, second_again = marks[at : at + 6]
     close, end_open = body[key.end : value.start], body[value.end : again.start]
     between = body[again.end : second.start]
     same = (close, end_open) == (body[second.end : second_value.start], body[second_value.end : second_again.start])
     if not same or not close or not between.startswith(close) or not body[second_again.end :].startswith(close):
         raise NotLearned("the end of an argument repeats its key in another form")
-    opened = common_suffix([body[marks[at - 1].end : key.start], between[len(close) :]])
+    opened = common_suffix([body[marks[at - 1].end if at else 0 : key.start], between[len(close) :]]).lstrip()
     if not opened or not end_open:
         raise NotLearned("the end of an argument repeats its key")
     separator = between[len(close) : len(between) - len(opened)]
@@ -117,16 +107,24 @@ def _nested_value(prober: Prober, rung: Rung, tags: NestedTags, key: str, value:
     return text[at + len(start) : stop] if 0 <= at < stop else None
 
 
-def _without(prober: Prober, rung: Rung, body: str) -> str | None:
-    """What follows the last slot of a call that has no arguments."""
-    call = replace(FIRST.calls[0], arguments=())
-    text = prober.after_user(Said(None, (call,)), rung)
+def _without(prober: Prober, rung: Rung, body: str, before: Sequence[Mark], behind: Sequence[Mark]) -> str | None:
+    """What stands between the slots in front of the arguments and those behind them in a call that has none."""
+    text = prober.after_user(Said(None, (replace(FIRST.calls[0], arguments=()),)), rung)
     full = prober.after_user(Said(None, FIRST.calls[:1]), rung)
     if text is None or full is None or body not in full:
         return None
-    end = full[full.rindex(body) + len(body) :]  # the end of the turn, which ``body`` is without
-    last = max((text.rfind(word) + len(word) for word in (call.name, call.id) if word in text), default=-1)
-    return text[last:].removesuffix(end) if last >= 0 and text.endswith(end) else None
+    at = full.rindex(body)
+    start, end = full[:at], full[at + len(body) :]  # the end of the turn, which ``body`` is without
+    if not text.startswith(start) or not text.endswith(end):
+        return None
+    text, at = text[len(start) : len(text) - len(end)], 0
+    for mark in before:
+        found = text.find(body[mark.start : mark.end], at)
+        if found < 0:
+            return None
+        at = found + mark.end - mark.start
+    stop = text.find(body[behind[0].start : behind[0].end], at) if behind else len(text)
+    return text[at:stop] if stop >= 0 else None
 
 
 def _around(head: str, between: str, tail: str, empty: str | None) -> tuple[str, str]:
@@ -187,7 +185,7 @@ def _syntax(prober: Prober, rung: Rung, middle: str, between: str, quotes: tuple
     _, key, value = TYPED_VALUES[-1]
     written = _around_nested(prober, rung, key, value, between)
     ways = [replace(way, quoted_keys=quoted) for way in (plain, as_written) for quoted in (False, True)]
-    shown = (way for way in ways if written is not None and _spelled(value, written.removeprefix(middle), way))
+    shown = (way for way in ways if written is not None and spelled(value, written.removeprefix(middle), way))
     return next(shown, plain)
 
 
@@ -197,108 +195,7 @@ def _around_nested(prober: Prober, rung: Rung, key: str, value: Any, between: st
     return None if text is None else _between(text, key, between + filler[0])
 
 
-def _spelled(value: Any, written: str, syntax: ObjectSyntax) -> bool:
-    """True: ``written`` is ``value`` in this notation, null spelled in either way."""
-    return any(written == spell(value, syntax, null) for null in ("null", "None"))
-
-
-def spell(value: Any, syntax: ObjectSyntax, null: str = "null") -> str:
-    """``value`` in this notation."""
-    if isinstance(value, str):
-        return syntax.quote_open + value + syntax.quote_close
-    if isinstance(value, dict):
-        keys = {key: spell(key, syntax) if syntax.quoted_keys else key for key in value}
-        members = [keys[key] + syntax.colon + spell(item, syntax, null) for key, item in value.items()]
-        return "{" + syntax.comma.join(members) + "}"
-    if isinstance(value, list):
-        return "[" + syntax.comma.join(spell(item, syntax, null) for item in value) + "]"
-    return null if value is None else json.dumps(value)
-
-
-def _styles(
-    prober: Prober, rung: Rung, middle: str, between: str, syntax: ObjectSyntax | None, escapes: Escapes
-) -> tuple[list[Piece], tuple[tuple[str, ValueStyle], ...], tuple[tuple[str, str], ...]]:
-    """What stands between key and value, the style of each JSON type's values, and the word that tells each type."""
-    if any(key in between for key, _ in FIRST.calls[0].arguments):
-        raise NotLearned("the end of an argument repeats its key")
-    refused: list[str] = []
-    written: dict[str, str] = {}
-    for kind, key, value in TYPED_VALUES:
-        filler = FIRST.calls[0].arguments[0]
-        call = ProbeCall(FIRST.calls[0].id, FIRST.calls[0].name, ((key, value), filler))
-        text = prober.after_user(Said(None, (call,)), rung)
-        found = _between(text, key, between + filler[0]) if text is not None else None
-        if found is not None and (kind == "string" or escapes.json):
-            found = undone(found, escapes.value)
-        if found is None:
-            refused.append(kind)
-        else:
-            written[kind] = found
-    if refused and "string" not in refused and all(kind in ("null", "array", "object") for kind in refused):
-        pass  # a template may refuse what it never expected; such values are unknown
-    elif refused:
-        raise NotLearned(f"values of type {', '.join(refused)} are not written as strings are")
-    middles = dict.fromkeys(written, middle)
-    typed: list[Piece] = [Marker.of(middle)] if middle else []
-    words: tuple[tuple[str, str], ...] = ()
-    if not all(text.startswith(middle) for text in written.values()):
-        middles, typed, words = _typed_middles(middle, written)
-    styles = []
-    for kind, _, value in TYPED_VALUES:
-        if kind in written:
-            styles.append((kind, style_of(kind, value, written[kind][len(middles[kind]) :], syntax)))
-        else:
-            styles.append((kind, ValueStyle.UNKNOWN))
-    return typed, tuple(styles), words
-
-
-def _typed_middles(
-    middle: str, written: dict[str, str]
-) -> tuple[dict[str, str], list[Piece], tuple[tuple[str, str], ...]]:
-    """What stands between key and value where one word of it tells the value's type."""
-    middles = {"string": middle}
-    for kind, _, value in TYPED_VALUES[1:]:
-        if kind in written:
-            looks = [json.dumps(value), json.dumps(value, separators=(",", ":")), str(value)]
-            ends = [look for look in looks if written[kind].endswith(look)]
-            if not ends:
-                raise NotLearned("the text between key and value depends on the value's type")
-            middles[kind] = written[kind].removesuffix(max(ends, key=len))
-    head = common_prefix(middles.values())
-    tail = common_suffix([text[len(head) :] for text in middles.values()])
-    words = tuple((kind, text[len(head) : len(text) - len(tail)]) for kind, text in middles.items())
-    if not all(_WORD.fullmatch(word) for _, word in words):
-        raise NotLearned("the text between key and value depends on the value's type")
-    pieces: list[Piece] = [Marker.of(head), Slot.TYPE, Marker.of(tail)]
-    return middles, [piece for piece in pieces if not isinstance(piece, Marker) or piece], words
-
-
 def _between(text: str, key: str, end: str) -> str | None:
     at = text.rfind(key)
     stop = text.find(end, at)
     return text[at + len(key) : stop] if 0 <= at < stop else None
-
-
-def style_of(kind: str, value: Any, written: str, syntax: ObjectSyntax | None = None) -> ValueStyle:
-    """How ``written`` shows ``value``."""
-    if syntax is not None and kind in ("string", "array", "object"):
-        shown = ValueStyle.RAW if kind == "string" else ValueStyle.JSON
-        return shown if _spelled(value, written, syntax) else ValueStyle.UNKNOWN
-    if kind == "string" and written == value:
-        return ValueStyle.RAW
-    if kind == "string" and written == f'"{value}"':
-        return ValueStyle.JSON  # quotes without escapes: the template's loss, what is meant is a quoted string
-    if kind == "string" and written == f"'{value}'":
-        return ValueStyle.PYTHON
-    try:
-        parsed = json.loads(written)
-        if parsed == value and type(parsed) is type(value):
-            return ValueStyle.JSON
-    except ValueError:
-        pass
-    try:
-        if ast.literal_eval(written) == value:
-            return ValueStyle.PYTHON
-    except (ValueError, SyntaxError):
-        pass
-    return ValueStyle.UNKNOWN

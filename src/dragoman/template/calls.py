@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from dragoman.template.anchors import Anchors
-from dragoman.template.arguments import Arguments, NotLearned, learn_arguments, widened
+from dragoman.template.arguments import Arguments, learn_arguments, widened
 from dragoman.template.atoms import common_prefix, common_suffix, first_marker, tags
 from dragoman.template.escapes import learn_escapes
 from dragoman.template.json_object import merged
@@ -25,7 +25,7 @@ from dragoman.template.profile import (
     ToolProfile,
 )
 from dragoman.template.sentinels import FIRST, SECOND, ProbeCall, Sentinels
-from dragoman.template.written import CallText, flaws, read_calls
+from dragoman.template.written import CallText, NotLearned, flaws, read_calls
 
 _LONG_ID = "call_a1b2c3d4e5f6g7h8i9j0k1l2"
 _NUMBER = re.compile(r"\d+")
@@ -94,6 +94,7 @@ class CallLearner:
         self._empty_block = empty_block
         self._tool_start = tool_start
         self._wrapper = wrapper or ContentProfile()
+        self._whole = True  # a JSON object that holds a call is one; else all calls are members of one object
 
     def body(
         self,
@@ -110,7 +111,7 @@ class CallLearner:
             return None
         text = self._anchors.body(text)
         text = self._without_empty_answer(self._without_empty_block(text))
-        read = read_calls(text, calls)
+        read = read_calls(text, calls, whole=self._whole)
         if read is None or flaws(read):
             return None
         return Body(self._without_end(text, read[-1].end, words), tuple(read))
@@ -147,6 +148,9 @@ class CallLearner:
         if one is None:
             raise NotLearned("a call cannot be found again in the turn that it is written in")
         two = self.body(FIRST.calls)
+        if one.calls[0].shape is not None and two is not None and Slot.OBJECT not in two.calls[0].slots:
+            self._whole = False
+            one = self.body(FIRST.calls[:1]) or one
         if two is not None and two.calls[0].slots != two.calls[1].slots:
             two = None
         arguments = None
@@ -210,7 +214,16 @@ class CallLearner:
         )
 
     def _outer(self, one: Body, two: Body | None, arguments: Arguments | None) -> Outer:
-        cut = len(arguments.close) if arguments else 0
+        cut = len(arguments.close) if arguments and not _behind_arguments(one.calls[0]) else 0
+        lead = arguments.open if arguments and one.calls[0].slots[0] is Slot.KEY else ""
+        outer = self._outer_with(one, two, cut)
+        if not lead:
+            return outer
+        if not outer.open.endswith(lead):
+            raise NotLearned("what stands before the arguments is part of them")
+        return replace(outer, open=outer.open.removesuffix(lead), open_again=outer.open_again.removesuffix(lead))
+
+    def _outer_with(self, one: Body, two: Body | None, cut: int) -> Outer:
         if two is None:
             return Outer("", one.before, one.after[cut:], "", "")
         between, after = two.between[cut:], two.after[cut:]
@@ -277,15 +290,28 @@ class CallLearner:
             pieces.append(mark.slot)
             if number + 1 < count:
                 pieces += _counted(inner[0][number], inner[1][number])
-        if arguments is not None:
+        if arguments is not None and not count:
+            pieces += [Slot.ARGS, *self._pieces_behind(one, two, arguments)]
+        elif arguments is not None:
             head = inner[0][count - 1]
             head = head[: len(head) - len(arguments.open)]
             other = inner[1][count - 1]
             other = other[: len(other) - len(arguments.open)]
-            pieces += [*_counted(head, other), Slot.ARGS]
+            pieces += [*_counted(head, other), Slot.ARGS, *self._pieces_behind(one, two, arguments)]
         if outer.close:
             pieces.append(Marker.of(outer.close))
         return tuple(pieces)
+
+    def _pieces_behind(self, one: Body, two: Body | None, arguments: Arguments) -> list[Piece]:
+        """The slots behind the arguments and what stands in front of each: a name said late, or once more."""
+        call, other = one.calls[0], two.calls[1] if two else one.calls[0]
+        out: list[Piece] = []
+        count = len(_behind_arguments(call))
+        inner = call.between(one.text), other.between(two.text if two else one.text)
+        for at in range(len(call.marks) - count, len(call.marks)):
+            cut = len(arguments.close) if not out else 0
+            out += [*_counted(inner[0][at - 1][cut:], inner[1][at - 1][cut:]), call.marks[at].slot]
+        return out
 
     def _same_with_other_words(self, one: Body, arguments: Arguments | None) -> bool:
         other = self.body(SECOND.calls[:1], words=SECOND)
@@ -343,6 +369,12 @@ def _widen(body: Body, arguments: Arguments) -> Body:
         return body
     calls = [replace(call, marks=tuple(widened(mark, arguments.quotes) for mark in call.marks)) for call in body.calls]
     return Body(body.text, tuple(calls))
+
+
+def _behind_arguments(call: CallText) -> tuple[Slot, ...]:
+    """The slots behind tagged arguments."""
+    last = max((at for at, slot in enumerate(call.slots) if slot in (Slot.KEY, Slot.VALUE)), default=-1)
+    return call.slots[last + 1 :] if last >= 0 else ()
 
 
 def _format(call: CallText) -> ToolFormat:

@@ -27,10 +27,13 @@ class Found:
     as_text: bool = False
 
 
-def find_json(text: str, call: ProbeCall) -> Found | None:
-    """The first JSON text that holds the whole call, else its arguments: as an object, or as a string of JSON."""
+def find_json(text: str, call: ProbeCall, *, whole: bool = True) -> Found | None:
+    """The first JSON text that holds the whole call, else its arguments: as an object, or as a string of JSON.
+
+    whole: False looks for the arguments alone.
+    """
     for start, end, value in _values(text):
-        shape = _shape(value, call)
+        shape = _shape(value, call) if whole else None
         if shape is not None:
             return Found(start, end, with_layout(text[start:end], shape), shape.args_as_text)
         if value == call.args:
@@ -72,7 +75,7 @@ def _shape(value: Any, call: ProbeCall) -> JsonShape | None:
     """How ``value`` holds ``call``; None: it does not hold a name and arguments, or holds more than a call."""
     if not isinstance(value, dict):
         return None
-    if call.name in value and value[call.name] == call.args:
+    if len(value) == 1 and value.get(call.name) == call.args:
         return JsonShape((), (call.name,), name_is_key=True, order=((call.name,),))
     found = dict(leaves(value, call.args))
     name = next((path for path, leaf in found.items() if leaf == call.name), None)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from dragoman.limits import DEFAULT, Limits
 from dragoman.template.anchors import Anchors, closing, end_of_turn, find_anchors, plain_rung, role_starts
-from dragoman.template.arguments import NotLearned
 from dragoman.template.calls import CallLearner, Learned
 from dragoman.template.ladder import Climb, climb
 from dragoman.template.probe import Prober, Renderable, Rung
 from dragoman.template.profile import ContentMode, Evidence, Profile, ReasoningMode, Slot, ToolProfile, ValueStyle
 from dragoman.template.reasoning import ReasoningLearner, Spoken
 from dragoman.template.scan import Scan, scan
+from dragoman.template.written import NotLearned
 
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
 

@@ -13,6 +13,10 @@ from dragoman.template.sentinels import ProbeCall
 UNNAMED = "the tool's name is not written"
 
 
+class NotLearned(Exception):
+    """A format that the profile cannot express; the text says why. Never leaves this package."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """One slot as it stands in a text. ``argument``: which argument of its call, -1 where that means nothing."""
@@ -48,15 +52,18 @@ class CallText:
         return [text[a.end : b.start] for a, b in zip(self.marks, self.marks[1:], strict=False)]
 
 
-def read_calls(text: str, calls: Sequence[ProbeCall]) -> list[CallText] | None:
-    """Where each call stands in ``text``; None: one of them is not written there in this order."""
+def read_calls(text: str, calls: Sequence[ProbeCall], *, whole: bool = True) -> list[CallText] | None:
+    """Where each call stands in ``text``; None: one of them is not written there in this order.
+
+    whole: False takes a JSON object that is one call apart, into the name and the arguments.
+    """
     out: list[CallText] = []
     at = 0
     for index, call in enumerate(calls):
         limit = len(text)
         if index + 1 < len(calls):
             limit = _begin_of(text, calls[index + 1], at)
-        read = _read_call(text, at, limit, call)
+        read = _read_call(text, at, limit, call, whole)
         if read is None:
             return None
         out.append(read)
@@ -71,9 +78,9 @@ def _begin_of(text: str, call: ProbeCall, at: int) -> int:
     return min(places, default=len(text))
 
 
-def _read_call(text: str, start: int, limit: int, call: ProbeCall) -> CallText | None:
+def _read_call(text: str, start: int, limit: int, call: ProbeCall, whole: bool) -> CallText | None:
     part = text[start:limit]
-    found = find_json(part, call)
+    found = find_json(part, call, whole=whole)
     marks: list[Mark] = []
     if found is not None:
         slot = Slot.OBJECT if found.shape is not None else Slot.ARGS

@@ -37,6 +37,7 @@ from dragoman.dialect.shape import (
     is_tag,
     name_ends,
     wire_id,
+    word_end,
 )
 from dragoman.dialect.tolerances import around_bare_calls
 from dragoman.grammar.json import DIGIT
@@ -62,6 +63,8 @@ from dragoman.template.profile import Marker, Piece, Slot, ToolFormat, ToolProfi
 _IDENTIFIER = Repeat(chars("._-:/" + ascii_letters + digits), min=1)
 
 
+# Slots that are words: nothing but white space need part two of them.
+_WORDS = frozenset((Slot.NAME, Slot.ID, Slot.INDEX))
 # What an opener ends with behind which no name begins by itself: white space there is a tokenizer's, or layout.
 _TAG_ENDS = (">", "]")
 
@@ -94,7 +97,7 @@ class CallReader:
         any_name = not self.shape.bare or request.undeclared == "call"
         self.prefix = prefix
         self.json = JsonReader(tools.object, self.names, bare=self.shape.bare, any_name=any_name, prefix=prefix)
-        self.tagged = TaggedReader(tools, request.tools, controls, prefix=prefix)
+        self.tagged = TaggedReader(tools, request.tools, controls, prefix=prefix, tail=seq(*self._behind_body()))
 
     def openings(self) -> Node:
         """The ways into a call: through the section, or right away where a call can be told without it."""
@@ -107,7 +110,7 @@ class CallReader:
         if self.shape.section:
             section = seq(layout_before(self.tools.section_open.before), self._section(), self._ref("call"))
             ways.append(seq(opt(alt(*around)), section) if around else section)
-        if self.shape.opening.text:
+        if self.shape.opening.text and (self.shape.bare or distinctive(self.shape.opening.text)):
             ways.append(seq(layout_before(self.shape.opening.before), self._ref("call")))
         if self._named_before():
             ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
@@ -180,7 +183,9 @@ class CallReader:
         # may hold the word that closes a call, one right behind the value's own closer would settle too much.
         tagged = self.tools.format is ToolFormat.TAG_WITH_TAGGED and self.tools.syntax is None
         has_braces = self.tools.format is ToolFormat.JSON_NATIVE
-        closing = (*self.shape.closing, *self.shape.section_end)
+        closing = self.shape.closing
+        if not self.shape.opening.text or distinctive(self.shape.opening.text):
+            closing = (*closing, *self.shape.section_end)
         lead = seq(SPACE if tagged else EMPTY, opt(seq(GAP, lit("}"))) if has_braces else EMPTY, GAP)
         doubled = dict.fromkeys(tag for word in closing if is_tag(tag := final_tag(word)))
         ways += [seq(lead, marker(word, self.controls), Commit("body"), self._ref("after_call")) for word in doubled]
@@ -222,9 +227,16 @@ class CallReader:
 
     def _tail(self) -> Node:
         """What follows the body of a call: further slots, then the closer, which may be missing."""
-        parts = [self._piece(self.shape.tail, at) for at in range(len(self.shape.tail))]
+        parts = self._behind_body()
         end = closer(self.shape.closing, self.controls)
         return seq(*parts, end if end == EMPTY else alt(end, EMPTY))
+
+    def _behind_body(self) -> list[Node]:
+        """The slots behind the body, which may hold the name that was not in front of it or say it again."""
+        parts = [self._piece(self.shape.tail, at) for at in range(len(self.shape.tail))]
+        if parts and isinstance(self.shape.tail[0], Marker) and distinctive(self.shape.tail[0].text):
+            parts.insert(1, Commit("body"))
+        return parts
 
     def _headed(self) -> Node:
         """Name, id and arguments of a call whose name is not in JSON."""
@@ -289,15 +301,24 @@ class CallReader:
     def _piece(self, pieces: tuple[Piece, ...], at: int) -> Node:
         piece = pieces[at]
         if isinstance(piece, Marker):
-            return seq(GAP, loose(piece.text, self.controls), GAP if piece.after else EMPTY) if piece.text else GAP
+            if piece.text:
+                return seq(GAP, loose(piece.text, self.controls), GAP if piece.after else EMPTY)
+            # White space alone parts two words; behind anything that ends by itself it is layout.
+            apart = piece and 0 < at < len(pieces) - 1 and {pieces[at - 1], pieces[at + 1]} <= _WORDS
+            return Repeat(SPACE, min=1) if apart else GAP
         if piece is Slot.INDEX:
             return Repeat(DIGIT, min=1)
         if piece is Slot.HEADER:
             return header_text(self.header_tags, self.controls)
-        ends = SPACES + delimiter_after(pieces, at).text[:1]
-        if ends == SPACES:
+        delimiter = delimiter_after(pieces, at)
+        ends = SPACES + word_end(delimiter)
+        if not delimiter.text:
             ends += "{" + "".join(word[0] for word in self.shape.closing[:1])
-        word = run_of(ends)
+        word, known = run_of(ends), alt(*(lit(text) for text, _ in self.spelled))
+        if piece is Slot.NAME and Slot.NAME not in self.shape.head:
+            return seq(GAP, Tag("name", known if self.shape.bare and self.request.undeclared != "call" else word))
+        if piece is Slot.NAME and self.tools.nested is not None and self.spelled:
+            return seq(GAP, known)  # the keys of arguments are such words too
         return seq(GAP, Tag("id", word)) if piece is Slot.ID else word
 
     def _arguments(self, tool: str | None) -> Node:
@@ -312,7 +333,8 @@ class CallReader:
         ways: list[Node] = []
         end = [*self.shape.closing] or [*(["]"] if self.tools.array else []), *self.shape.section_end]
         if end:
-            ended = Tag("call", seq(text, brace, closer(end, self.controls)), resumed=True)
+            behind = seq(brace, *self._behind_body())
+            ended = Tag("call", seq(text, behind, closer(end, self.controls)), resumed=True)
             ways.append(seq(ended, self._ref("after_call")))
         ways.append(seq(Tag("call", text, resumed=True), Ref("interrupt")))
         return alt(*ways)

@@ -30,7 +30,7 @@ from dragoman.dialect.reader.containers import container, container_rules
 from dragoman.dialect.reader.nested import UNCLOSED, NestedReader
 from dragoman.dialect.reader.objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import call_shape, delimiter_after, string_word
+from dragoman.dialect.shape import call_shape, closes_values, delimiter_after, distinctive, string_word, word_end
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.grammar.nodes import (
     EMPTY,
@@ -61,9 +61,16 @@ class TaggedReader:
     """The arguments of each tool of one request, and the end of its call."""
 
     def __init__(
-        self, profile: ToolProfile, tools: Iterable[Tool], controls: frozenset[str], *, prefix: str = ""
+        self,
+        profile: ToolProfile,
+        tools: Iterable[Tool],
+        controls: frozenset[str],
+        *,
+        prefix: str = "",
+        tail: Node = EMPTY,
     ) -> None:
         self.profile = profile
+        self.tail = tail  # what stands between the arguments and the words that end the call
         self.controls = controls
         self.prefix = prefix
         self.closing = call_shape(profile).closing
@@ -80,8 +87,7 @@ class TaggedReader:
     @property
     def literal(self) -> bool:
         """True: nothing closes a value, so it is a JSON or Python literal that ends by itself."""
-        at = self.pieces.index(Slot.VALUE) if Slot.VALUE in self.pieces else len(self.pieces)
-        return not any(isinstance(piece, Marker) and piece.text for piece in self.pieces[at + 1 :])
+        return not closes_values(self.profile)
 
     def rules(self) -> dict[str, Node]:
         """The rules that :meth:`rest` referred to so far, and their recovery points in ``recovery``."""
@@ -133,9 +139,11 @@ class TaggedReader:
         return text if isinstance(marker(text, self.controls), Literal) else ""
 
     def _end(self) -> Node:
-        """The words that end a call."""
+        """The words that end a call, behind what may stand between them and the arguments."""
         closing = self.closing
         plain = closer(closing, self.controls)
+        if self.tail != EMPTY:
+            return seq(self.tail, alt(plain, EMPTY))
         if self.profile.nested is not None and (section := self.profile.section_close.text):
             return alt(plain, seq(UNCLOSED, closer(words(section), self.controls)))
         layout = self._layout()
@@ -171,7 +179,9 @@ class TaggedReader:
             return Repeat(seq(GAP, NestedReader(self.profile.nested, self.controls).members(root, root)))
         separator = self._separator()
         lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
-        start = seq(GAP, opener(self.opening.text, self.controls), Commit("body")) if self.opening.text else GAP
+        settles = Commit("body") if distinctive(self.opening.text) else EMPTY
+        after = GAP if self.opening.after else EMPTY
+        start = seq(GAP, opener(self.opening.text, self.controls), settles, after) if self.opening.text else GAP
         number = self.numbers.get(tool, "other")
         return Repeat(seq(lead, start, Tag("arg", self._argument(self._kinds(tool), number))))
 
@@ -225,13 +235,15 @@ class TaggedReader:
         """A type word that says anything but that the value is a string; None: such words tell nothing."""
         if not self.string_word:
             return None
-        following = delimiter_after(self.pieces, self.pieces.index(Slot.TYPE)).text
-        return other_than([self.string_word], SPACES + following[:1], (following,), self.controls)
+        following = delimiter_after(self.pieces, self.pieces.index(Slot.TYPE))
+        return other_than([self.string_word], SPACES + word_end(following), (following.text,), self.controls)
 
     def _key_ends(self) -> str:
         at = self.pieces.index(Slot.KEY) if Slot.KEY in self.pieces else None
         following = self.pieces[at + 1] if at is not None and at + 1 < len(self.pieces) else None
         text = following.text if isinstance(following, Marker) else ""
+        if isinstance(following, Marker) and text and not word_end(following):
+            text = SPACES[0]
         if self.literal:
             return KEY_ENDS + text[:1]
         # Where nothing opens an argument its key would begin with the separator in front of it.
@@ -248,10 +260,13 @@ class TaggedReader:
     ) -> Node:
         """One argument behind its opener, with this way to read the key and the type word, its value in this region."""
         settles = declared and not self.opening.text
+        vague = bool(self.opening.text) and not distinctive(self.opening.text)
         out: list[Node] = []
         for at, piece in enumerate(self.pieces):
             if piece is Slot.VALUE:
                 return seq(*out, self._value(at, region, number), *self._behind_value(at))
+            if piece is Slot.KEY and vague and Slot.TYPE in self.pieces[:at]:
+                out.append(Commit("body"))  # the type word and what follows it are as good as an opener
             out.append(word if piece is Slot.TYPE and word is not None else self._piece(at, key))
             if settles and isinstance(piece, Marker) and piece.text and Slot.KEY in self.pieces[:at]:
                 out.append(Commit("body"))  # a declared key in its marker is as good as an opener
@@ -265,10 +280,16 @@ class TaggedReader:
             return Tag("key", key)
         if isinstance(piece, Marker):
             behind = at > 0 and self.pieces[at - 1] is Slot.VALUE
+            if not piece.text and not behind and following is Slot.KEY:
+                return Repeat(chars(SPACES), min=1)  # nothing else parts a type word from the key
             lead = layout_before(piece.before) if behind else GAP
             text = loose(piece.text, self.controls) if piece.text else EMPTY
             return seq(lead, text, GAP if piece.after and following not in (None, Slot.VALUE) else EMPTY)
-        return run_of(SPACES + (following.text[:1] if isinstance(following, Marker) else ""))
+        ends = SPACES + (word_end(following) if isinstance(following, Marker) else "")
+        known = alt(*(lit(word) for word in dict.fromkeys(word for _, word in self.profile.type_words)))
+        if piece is Slot.TYPE and Slot.VALUE in self.pieces[:at]:
+            return known  # a closer: any other word is text of the value
+        return run_of(ends if distinctive(self.opening.text) else ends + "</>\"'")
 
     def _behind_value(self, at: int) -> list[Node]:
         return [self._piece(behind) for behind in range(at + 1, len(self.pieces))]

@@ -13,7 +13,7 @@ from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, r
 from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import string_word
+from dragoman.dialect.shape import closes_values, string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.dialect.writer.nested import NestedNotation
 from dragoman.dialect.writer.objects import QuotedNotation, TreeWriter
@@ -62,9 +62,8 @@ class ValueWriter:
         self.char = _spelled_char(self.escapes.value)
         pieces = profile.argument
         self.closing = self._closing(pieces)
-        at = pieces.index(Slot.VALUE) if Slot.VALUE in pieces else len(pieces)
         # Nothing closes a value: it is a literal, which ends by itself and may hold any text.
-        self.literal = not any(isinstance(piece, Marker) and piece.text for piece in pieces[at + 1 :])
+        self.literal = not closes_values(profile)
         self.separator = profile.argument_separator or (COMMA if self.literal else Marker())
         self.forbidden = () if self.literal else tuple(text.encode() for text in self.closing)
         if any(map(wraps_values, self.closing)):
@@ -82,6 +81,8 @@ class ValueWriter:
         """The texts that end a value where it stands: its closer, or without one whatever may follow."""
         at = pieces.index(Slot.VALUE) if Slot.VALUE in pieces else len(pieces)
         closers = [piece.text for piece in pieces[at + 1 : at + 2] if isinstance(piece, Marker) and piece.text]
+        if pieces[at + 2 : at + 3] == (Slot.TYPE,):
+            closers = [closers[0] + word for _, word in self.profile.type_words]
         if not closers:
             after = (*pieces[:1], *self.profile.call[-1:], self.profile.argument_separator)
             closers = [piece.text for piece in after if isinstance(piece, Marker) and piece.text]
