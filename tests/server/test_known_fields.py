@@ -206,6 +206,15 @@ def test_which_turns_keep_their_reasoning_is_the_templates_switch() -> None:
     assert variables("current_turn") == {"preserve_reasoning": False}
 
 
+def test_a_message_is_refused_by_its_place_in_the_request() -> None:
+    """A system text comes in front of the messages of the chat, and is none of the request's."""
+    picture = {"type": "image", "source": {"type": "url", "url": "http://x/y.png"}}
+    asked = [*MESSAGES, {"role": "assistant", "content": "One."}, {"role": "user", "content": [picture]}]
+    response = Service(["one"]).post({"max_tokens": 9, "system": "Be brief.", "messages": asked}, ANTHROPIC)
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["message"].startswith("messages[2].content[0] ")
+
+
 BROKEN = '<do>\n{"name": "get_weather", "arguments": {"city": Rome}}\n</do>'
 
 

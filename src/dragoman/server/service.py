@@ -21,7 +21,7 @@ from dragoman.server.protocols.chat_replies import ChatTeller
 from dragoman.server.protocols.completions import CompletionsTeller
 from dragoman.server.protocols.messages_replies import MessagesTeller
 from dragoman.server.protocols.responses_replies import ResponsesTeller
-from dragoman.server.requests.ask import PING_SECONDS, Ask, renamed
+from dragoman.server.requests.ask import PING_SECONDS, Ask
 from dragoman.server.requests.kinds import FLAG, INTEGER, LIST, TEXT, given, needed, shown
 from dragoman.server.requests.prepare import make_turn, prepare_all, prepare_raw
 from dragoman.server.requests.refusals import TOKENIZE_REFUSALS, refuse
@@ -78,12 +78,8 @@ class Service:
 
     async def responses(self, request: Request) -> Reply:
         """``POST /v1/responses``"""
-        body = await _body(request)
-        ask, echo = responses.read(body, self.settings)
-        try:
-            head, jobs = await self._prepared(ask, "resp_")
-        except UsageError as error:
-            raise responses.placed(error, body) from error
+        ask, echo = responses.read(await _body(request), self.settings)
+        head, jobs = await self._prepared(ask, "resp_")
         return Reply(jobs, self.engine, ResponsesTeller(head, echo), ask.stream, ask.ping_seconds)
 
     async def messages(self, request: Request) -> Reply:
@@ -107,7 +103,7 @@ class Service:
         try:
             return head, await _in_thread(work)
         except UsageError as error:
-            raise renamed(error, ask.names) from error
+            raise ask.blame(error) from error
 
     async def _head(self, prefix: str, ignored: tuple[str, ...]) -> heads.Head:
         return heads.Head(prefix + self._new_id(), int(self._clock()), await self.model(), ignored)

@@ -6,12 +6,13 @@ How answers are told: :mod:`dragoman.server.protocols.messages_replies`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.requests import harmless
-from dragoman.server.requests.ask import Ask
+from dragoman.server.requests.ask import Ask, renamed
 from dragoman.server.requests.harmless import ignored
 from dragoman.server.requests.kinds import (
     FLAG,
@@ -88,14 +89,14 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> Ask:
         reasoning_budget=integer(thinking, "budget_tokens", 0, 2**31 - 1, path="thinking."),
         tell_reasoning=thinking.get("display") != "omitted",
         ignored=ignored(body, harmless.MESSAGES, *KNOWN, settings.engine_fields),
-        names=_NAMES,
+        blame=partial(_blamed, body),
     )
 
 
 def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``ChatFormat.turn``. Raises UsageError that names the field."""
     refuse(body, REFUSED)
-    messages = _messages(body)
+    messages = [message for message, _ in _messages(body)]
     config = options(body, "output_config", _CONFIG)
     choice = given(body, "tool_choice", OBJECT)
     turn = {
@@ -175,12 +176,13 @@ def _tool(tool: Any, path: str) -> dict[str, Any]:
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _messages(body: Mapping[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """The messages of the chat, each with its place in the request."""
     listed = needed(body, "messages", LIST)
     if not listed:
         raise UsageError("messages is empty: a conversation needs at least one message", param="messages")
     system = given(body, "system", TEXT_OR_LIST)
-    out: list[dict[str, Any]] = [{"role": "system", "content": _text(system, "system")}] if system else []
+    out = [({"role": "system", "content": _text(system, "system")}, "system")] if system else []
     for at, message in enumerate(listed):
         path = f"messages[{at}]"
         if not isinstance(message, Mapping):
@@ -189,8 +191,12 @@ def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
         content = needed(message, "content", TEXT_OR_LIST, path=f"{path}.")
         if role not in _READERS:
             raise UsageError(f"{path}.role must be user, assistant or system, not {role!r}", param=f"{path}.role")
-        out += _READERS[role](content, f"{path}.content")
+        out += [(read, path) for read in _READERS[role](content, f"{path}.content")]
     return out
+
+
+def _blamed(body: Mapping[str, Any], error: UsageError) -> UsageError:
+    return renamed(error, _NAMES, [place for _, place in _messages(body)])
 
 
 def _text(content: Any, path: str) -> str:

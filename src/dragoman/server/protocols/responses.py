@@ -5,15 +5,15 @@ How answers are told: :mod:`dragoman.server.protocols.responses_replies`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.requests import harmless
-from dragoman.server.requests.ask import Ask
+from dragoman.server.requests.ask import Ask, renamed
 from dragoman.server.requests.harmless import ignored
 from dragoman.server.requests.kinds import (
     ANYTHING,
@@ -107,7 +107,6 @@ REFUSED: Mapping[str, Refusal] = {
     "max_completion_tokens": Refusal((), "give max_output_tokens"),
 }
 KNOWN = (FIELDS, SAMPLING, REFUSED, SAMPLER_REFUSALS)
-_MESSAGE = re.compile(r"messages\[(\d+)\]")
 _LOGPROBS = "message.output_text.logprobs"
 # Parts of a message's content -> the same for a chat; text parts are known there under these names too.
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
@@ -136,7 +135,7 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
         sampling=replace(sampling(body, settings, SAMPLING), logprobs=logprobs),
         stream=bool(given(body, "stream", FLAG)),
         ignored=ignored(body, harmless.RESPONSES, *KNOWN, settings.engine_fields),
-        names=_NAMES,
+        blame=partial(_blamed, body),
     )
     return ask, Echo(_echoed(body, ask), logprobs is not None)
 
@@ -203,15 +202,8 @@ def _tools(tools: list[Any] | None) -> list[Any] | None:
     return tools
 
 
-def placed(error: UsageError, body: Mapping[str, Any]) -> UsageError:
-    """The error of a turn with the place in ``input`` where the request has what ``messages[0]`` names."""
-    found = _MESSAGE.match(error.param or "")
-    origins = _history(body).origins if found else []
-    if found is None or int(found[1]) >= len(origins):
-        return error
-    place = origins[int(found[1])]
-    message = str(error).replace(found[0], place)
-    return UsageError(message, param=place + (error.param or "")[found.end() :])
+def _blamed(body: Mapping[str, Any], error: UsageError) -> UsageError:
+    return renamed(error, _NAMES, _history(body).origins)
 
 
 def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:

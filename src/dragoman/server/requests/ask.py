@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.engine import Sampling
 from dragoman.errors import UsageError
+
+_MESSAGE = re.compile(r"messages\[(\d+)\]")
+
+
+def _unchanged(error: UsageError) -> UsageError:
+    return error
+
 
 # Proxies give up after a minute of silence, and a long prompt takes minutes to read.
 PING_SECONDS = 15.0
@@ -20,8 +28,8 @@ class Ask:
     turn: arguments of ``ChatFormat.turn``. stop: the client's own stop texts. n: how many answers are wanted.
     reasoning_budget: the most tokens of reasoning, None: as many as the model likes. ping_seconds: of silence in a
     stream, after which it shows that it is alive; None: it never does. tell_reasoning: the answer shows what was
-    thought. ignored: fields of the request that nobody knows. names: arguments of the turn that the protocol calls
-    otherwise.
+    thought. ignored: fields of the request that nobody knows. blame: an error of the turn in the words of the
+    request, where its protocol has others.
     """
 
     turn: Mapping[str, Any]
@@ -33,7 +41,7 @@ class Ask:
     ping_seconds: float | None = PING_SECONDS
     tell_reasoning: bool = True
     ignored: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    blame: Callable[[UsageError], UsageError] = _unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +56,15 @@ class RawAsk:
     ignored: tuple[str, ...] = ()
 
 
-def renamed(error: UsageError, names: Mapping[str, str]) -> UsageError:
-    """The error with the names that the protocol has for the turn's arguments."""
+def renamed(error: UsageError, names: Mapping[str, str], origins: Sequence[str]) -> UsageError:
+    """The error with the names that the protocol has for the turn's arguments.
+
+    origins: where the request has each message of the turn.
+    """
     message, param = str(error), error.param
+    found = _MESSAGE.match(param or "")
+    if found is not None and int(found[1]) < len(origins):
+        names = {found[0]: origins[int(found[1])], **names}
     for ours, theirs in names.items():
         message, param = message.replace(ours, theirs), param and param.replace(ours, theirs)
     return UsageError(message, param=param)
