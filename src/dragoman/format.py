@@ -35,7 +35,7 @@ from dragoman.integrations import borrowed
 from dragoman.integrations.borrowed import Borrowed
 from dragoman.limits import DEFAULT, Limits
 from dragoman.prompt import Prompter, Rendering
-from dragoman.proof import Proof, Status, prove
+from dragoman.proof import Proof, flaw_of_calls, prove, without_form
 from dragoman.request import (
     checked_continuation,
     checked_flag,
@@ -97,9 +97,10 @@ def learned(source: str, bos_token: str, eos_token: str, limits: Limits = DEFAUL
         found = with_family(found, family)
     capabilities = find_capabilities(template)
     proof = prove(template, found, families, limits=limits)
-    calls = proof.claims["tool_calls"]
-    if found.tools is not None and calls.status is Status.REFUTED and not calls.messages:
-        found = without_refuted_calls(found, calls.why)
+    flaw = flaw_of_calls(template, found, proof, limits=limits)
+    if flaw is not None:
+        found = without_refuted_calls(found, flaw)
+        proof = without_form(template, found, proof, flaw, limits=limits)
     return Learned(template, generic_profile(found), proof, capabilities)
 
 

@@ -87,6 +87,7 @@ CLAIMS = (
     "nested",
     "typed",
     "whitespace",
+    "content_beside_calls",
 )
 
 _OPEN: dict[str, Any] = {"type": "object", "properties": {}}
@@ -161,10 +162,30 @@ def prove(
     prover = _Prover(template, profile, limits)
     claims = {"content": prover.content(), "reasoning": prover.reasoning()}
     for name in CLAIMS[2:]:
-        claims[name] = prover.call_ids() if name == "call_ids" else prover.calls(name)
+        own = {"call_ids": prover.call_ids, "content_beside_calls": prover.beside_calls}.get(name)
+        claims[name] = prover.calls(name) if own is None else own()
     for family in families:
         claims |= prover.family(family)
     return Proof(claims)
+
+
+def flaw_of_calls(template: Renderable, profile: Profile, proof: Proof, *, limits: Limits = DEFAULT) -> str | None:
+    """Why the form of calls had better not be read: no call in it came back, or answers are taken for calls."""
+    calls, content = proof.claims["tool_calls"], proof.claims["content"]
+    if profile.tools is None:
+        return None
+    if calls.status is Status.REFUTED and not calls.messages:
+        return calls.why
+    if content.status is not Status.REFUTED:
+        return None
+    silent = _Prover(template, replace(profile, tools=None), limits).content()
+    return f"answers are taken for calls: {content.why}" if silent.status is Status.PROVEN else None
+
+
+def without_form(template: Renderable, profile: Profile, proof: Proof, flaw: str, *, limits: Limits = DEFAULT) -> Proof:
+    """The proof of ``profile``, which is without the form of calls that had this flaw."""
+    content = _Prover(template, profile, limits).content()
+    return Proof({**proof.claims, "content": content, "tool_calls": Claim(Status.REFUTED, flaw)})
 
 
 def _spelled_calls(escapes: Escapes) -> Iterator[tuple[ProbeCall, ...]]:
@@ -293,6 +314,18 @@ class _Prover:
             return replace(claim, why=f"{told}; {claim.why}")
         return claim
 
+    def beside_calls(self) -> Claim:
+        """Text and calls of one message."""
+        tools = self.profile.tools
+        if tools is None:
+            return Claim(Status.NOT_EXPRESSIBLE, self.profile.failure or "the template writes no calls")
+        if not self.profile.content.kept_with_calls:
+            return Claim(Status.NOT_EXPRESSIBLE, "the history leaves text beside calls out")
+        made = [_CALLS["tool_calls"][0], *(_CALLS["parallel_tool_calls"][:1] if tools.parallel else ())]
+        samples = [(text, calls) for calls in made for text in _TEXTS[:2]]
+        said = [(Said(text, calls), Message(content=text)) for text, calls in samples]
+        return self._judge(said, self.rung, Status.REFUTED, calls=[calls for _, calls in samples])
+
     def _read_as_literals(self, tools: ToolProfile, samples: Sequence[tuple[ProbeCall, ...]]) -> bool:
         """True: where the history's strings are put right as literals, which models write, each sample comes back."""
         between = delimiter_after(tools.argument, tools.argument.index(Slot.KEY)).written
@@ -366,7 +399,8 @@ class _Prover:
 
     def _flaw(self, got: Message, wanted: Message, calls: Sequence[ProbeCall], said: Said) -> str | None:
         # Beside calls there may be the rung's own filler, which some templates drop; nothing of the call may be left.
-        filler = {"", FIRST.content} if calls and self.rung.content == "text" else {wanted.content.strip()}
+        own = said.content is None and calls and self.rung.content == "text"
+        filler = {"", FIRST.content} if own else {wanted.content.strip()}
         if got.content.strip() not in filler:
             return f"content {wanted.content!r} came back as {got.content!r}"
         if got.reasoning_content.strip() != wanted.reasoning_content.strip():

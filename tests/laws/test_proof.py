@@ -63,7 +63,7 @@ def test_most_templates_are_proven() -> None:
             raise AssertionError(f"{name} cannot be learned: {error}") from error
         content[found.proof["content"]] += 1
         claim = found.proof.claims["tool_calls"]
-        if claim.status == "inferred" or claim.why in _SILENT:
+        if claim.status == "inferred" or claim.why in _SILENT or claim.why.startswith("refuses tools"):
             continue  # no call is rendered, so nothing can be proven
         calls[claim.status] += 1
         if claim.status != "proven":
@@ -159,3 +159,44 @@ def test_unusual_layouts_of_a_call_are_proven(source: str) -> None:
     for claim in CLAIMS:
         allowed = {"proven", *_OPTIONAL.get(claim, ())}
         assert fmt.proof[claim] in allowed, f"{claim}: {fmt.proof.claims[claim].why}"
+
+
+def test_a_form_of_calls_that_takes_answers_for_calls_is_not_read() -> None:
+    call = "{{ 'A ' + c.function.name + ' ' }}{{ c.function.arguments | tojson }}"
+    turn = own.CONTENT + "{% for c in m.tool_calls or [] %}" + call + "{% endfor %}"
+    fmt = ChatFormat.from_template(own.wrap(turn))
+    assert fmt.profile.generic_tools
+    assert fmt.proof["content"] == "proven"
+    assert fmt.proof["tool_calls"] == "refuted"
+    assert fmt.profile.failure is not None
+    assert "answers are taken for calls" in fmt.profile.failure
+    read = fmt.turn([{"role": "user", "content": "Hi"}], tools=[{"type": "function", "function": {"name": "f"}}])
+    read.feed("A plain answer.")
+    read.finish()
+    assert (read.message.content, read.message.tool_calls) == ("A plain answer.", ())
+
+
+def test_text_beside_a_call_is_proven_or_told_as_lost() -> None:
+    assert ChatFormat.from_template(own.JSON_IN_TAGS).proof["content_beside_calls"] == "proven"
+    lost = ChatFormat.from_template(own.BARE_JSON_ONE_CALL).proof.claims["content_beside_calls"]
+    assert (lost.status, lost.why) == ("not expressible", "the history leaves text beside calls out")
+
+
+@pytest.mark.parametrize(
+    "source", [own.NO_TOOLS, own.JSON_IN_TAGS], ids=["knows no calls", "renders calls of the history"]
+)
+def test_a_template_that_refuses_tools_is_told_apart_and_gets_none(source: str) -> None:
+    refusing = "{% if tools %}{{ raise_exception('no tools today') }}{% endif %}" + source
+    fmt = ChatFormat.from_template(refusing)
+    assert fmt.profile.generic_tools
+    assert fmt.profile.failure is not None
+    assert fmt.profile.failure.startswith("refuses tools: ")
+    assert "no tools today" in fmt.profile.failure
+    assert fmt.proof.claims["tool_calls"].why == fmt.profile.failure
+    assert not fmt.capabilities.supports_tools
+    assert ChatFormat.from_template(own.NO_TOOLS).profile.failure == "knows no tools"
+    turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=[{"type": "function", "function": {"name": "ring"}}])
+    assert "- ring()" in turn.prompt.text
+    turn.feed('<tool_call>\n{"name": "ring", "arguments": {}}\n</tool_call>')
+    turn.finish()
+    assert [call.name for call in turn.message.tool_calls] == ["ring"]

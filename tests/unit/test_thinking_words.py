@@ -69,3 +69,34 @@ def test_the_number_of_a_turn_is_no_part_of_what_ends_it() -> None:
     turn = fmt.turn(ASKED)
     turn.feed("Fine.\n[Round 7]\nQ: And you?")
     assert turn.ended
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("reasoning_effort != 'none'", (None, "none")),
+        ("(thinking_level | default('deep')) != 'none'", (None, "none")),
+        ("reasoning_effort in ['low', 'high']", ("high", "none")),
+        ("my_reasoning is defined and my_reasoning != 'none'", ("medium", "none")),
+    ],
+)
+def test_one_level_of_reasoning_is_none_at_all(test: str, words: tuple[str | None, str]) -> None:
+    fmt = ChatFormat.from_template(f"{TURNS}{{{{ '<think>\n' if {test} else '<think>\n</think>\n' }}}}{{% endif %}}")
+    assert list(fmt.profile.thinking_words.values()) == [words]
+    prompts = [fmt.turn(ASKED, enable_thinking=on).generation_prompt for on in (True, False)]
+    assert prompts == ["<|assistant|>" + ON, "<|assistant|>" + OFF]
+    assert fmt.turn(ASKED, reasoning_effort="none").generation_prompt.endswith(OFF)
+    assert fmt.turn(ASKED, reasoning_effort="high", enable_thinking=False).generation_prompt.endswith(OFF)
+
+
+def test_a_level_that_only_the_system_text_tells_switches_too() -> None:
+    system = "{{ '<|system|>' + ('Answer at once.' if reasoning_effort == 'none' else 'Think first.') + '<|fin|>' }}"
+    fmt = ChatFormat.from_template(system + TURNS + "{% endif %}")
+    assert fmt.profile.thinking_words == {"reasoning_effort": (None, "none")}
+    assert "Answer at once." in fmt.turn(ASKED, enable_thinking=False).prompt.text
+    assert "Think first." in fmt.turn(ASKED, enable_thinking=True).prompt.text
+
+
+def test_levels_without_one_for_none_are_no_switch() -> None:
+    system = "{{ '<|system|>Reasoning: ' + (reasoning_effort or 'medium') + '<|fin|>' }}"
+    assert not ChatFormat.from_template(system + TURNS + "{% endif %}").profile.thinking_words

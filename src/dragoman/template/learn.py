@@ -9,10 +9,11 @@ from dragoman.limits import DEFAULT, Limits
 from dragoman.template.anchors import Anchors, closing, end_of_turn, find_anchors, plain_rung, role_starts
 from dragoman.template.calls import CallLearner, Learned
 from dragoman.template.ladder import Climb, climb
-from dragoman.template.probe import Prober, Renderable, Rung
+from dragoman.template.probe import Prober, Renderable, Rung, conversation
 from dragoman.template.profile import ContentMode, Evidence, Profile, ReasoningMode, Slot, ToolProfile, ValueStyle
 from dragoman.template.reasoning import ReasoningLearner, Spoken
 from dragoman.template.scan import Scan, scan
+from dragoman.template.sentinels import FIRST
 from dragoman.template.written import NotLearned
 
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
@@ -45,7 +46,7 @@ def learn(template: Renderable, *, limits: Limits = DEFAULT) -> Profile:
     spoken = ReasoningLearner(prober, plain, climbed.rung, anchors, facts).learn()
     end = anchors.text_end[len(spoken.content.close.written) :] if spoken.content.close else anchors.text_end
     beyond = replace(anchors, text_end=end) if end.strip() else anchors
-    tools = _learn_tools(prober, climbed, beyond, spoken, facts, starts.get("tool", ""))
+    tools = _learn_tools(prober, climbed, plain, beyond, spoken, facts, starts.get("tool", ""))
     inner = (spoken.reasoning.open, spoken.reasoning.close, spoken.content.open, spoken.content.close)
     stops = end_of_turn(end, starts, template.eos_token, tuple(part.text for part in inner))
     learned = tools.learned
@@ -88,9 +89,33 @@ def _silence(facts: Scan) -> str:
     return "nothing renders" if "tools" in facts.names else "knows no tools"
 
 
+def _refused_tools(prober: Prober, rung: Rung | None) -> str | None:
+    """Why a template that renders a user's message does not with tools; None: it does, or what is refused is not tools.
+
+    Such a template has no place for tools though it speaks of them, so they are told in a message.
+    """
+    if rung is None:
+        return None
+    given, kept = (replace(rung, tools=tools) for tools in (True, False))
+    asked = conversation(None, rung, FIRST, "none")
+    if prober.render(asked, given) is not None or prober.render(asked, kept) is None:
+        return None
+    prober.render(asked, given)
+    return prober.error
+
+
 def _learn_tools(
-    prober: Prober, climbed: Climb, anchors: Anchors, spoken: Spoken, facts: Scan, tool_start: str
+    prober: Prober,
+    climbed: Climb,
+    plain: Rung | None,
+    anchors: Anchors,
+    spoken: Spoken,
+    facts: Scan,
+    tool_start: str,
 ) -> _Tools:
+    refused = _refused_tools(prober, climbed.rung or plain)
+    if refused is not None:
+        return _Tools(None, f"refuses tools: {refused}", True)
     if climbed.rung is None:
         # Nothing was refused but no call was written: the generic dialect can be used as with no tools at all.
         silent = climbed.failure in ("knows no tools", "nothing renders")
@@ -153,7 +178,7 @@ def _evidence(
     if profile.tools is not None:
         out.update(_tool_evidence(profile.tools, tools.learned))
     elif profile.failure is not None:
-        out["tools"] = [Evidence("scan" if profile.generic_tools else "probe", profile.failure)]
+        out["tools"] = [Evidence("scan" if profile.failure == "knows no tools" else "probe", profile.failure)]
     return {name: tuple(items) for name, items in out.items()}
 
 

@@ -74,6 +74,7 @@ class Prober:
         self.error: str | None = None  # the last refusal
         self._limits = limits
         self._cache: dict[str, str | None] = {}
+        self._errors: dict[str, str | None] = {}
 
     def render(
         self, messages: Sequence[dict[str, Any]], rung: Rung, *, words: Sentinels = FIRST, generation: bool = False
@@ -83,6 +84,8 @@ class Prober:
         key = json.dumps([messages, words.user if rung.tools else "", generation, rung.variables])
         if key not in self._cache:
             self._cache[key] = self._render(messages, tools, generation, dict(rung.variables))
+            self._errors[key] = self.error if self._cache[key] is None else None
+        self.error = self._errors[key] or self.error
         return self._cache[key]
 
     def _render(self, messages: Any, tools: Any, generation: bool, variables: dict[str, Any]) -> str | None:

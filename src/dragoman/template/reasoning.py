@@ -8,6 +8,7 @@ from typing import Any
 
 from dragoman.template.anchors import YES_NO, Anchors
 from dragoman.template.atoms import closers, common_suffix, from_tags, openers, tags
+from dragoman.template.levels import learn_levels, openness
 from dragoman.template.probe import THINKING_PART, Prober, Rung, Said, Tail, conversation
 from dragoman.template.profile import ContentMode, ContentProfile, Marker, ReasoningMode, ReasoningProfile, Word
 from dragoman.template.scan import Scan
@@ -63,14 +64,16 @@ class ReasoningLearner:
             return spoken
         facts = spoken.reasoning
         known = dict.fromkeys((*spoken.switches, *self._told_elsewhere()))
-        openness = {name: self._openness(name, facts) for name in known}
-        quantities = [name for name in openness if self._is_quantity(name)]
-        flags = [name for name in openness if name not in quantities]
-        default = _openness(self._anchors.generation_prompt, facts.open.text, facts.close.text)
-        budgets = [name for name in quantities if _is_hinted(name) and openness[name][1] == 0 < default]
-        off = [name for name in flags if openness[name][0] < openness[name][1]]
+        shown = {name: self._openness(name, facts) for name in known}
+        quantities = [name for name in shown if self._is_quantity(name)]
+        flags = [name for name in shown if name not in quantities]
+        default = openness(self._anchors.generation_prompt, facts.open.text, facts.close.text)
+        budgets = [name for name in quantities if _is_hinted(name) and shown[name][1] == 0 < default]
+        off = [name for name in flags if shown[name][0] < shown[name][1]]
+        worded = tuple(self._worded(flags))
         words = (
-            *self._worded(flags),
+            *worded,
+            *self._levels((*known, *(name for name, _ in worded)), facts),
             *((name, (False, True)) for name in off),
             # A budget of nothing switches reasoning off; nobody but the caller knows one that is enough.
             *((name, (None, 0)) for name in budgets),
@@ -110,10 +113,16 @@ class ReasoningLearner:
         """How the prompt leaves reasoning with a flag set and with it unset; a flag may say no (``skip_reasoning``)."""
         prompts, default = self._anchors.generations, self._anchors.generation_prompt
         on, off = (
-            _openness(prompts.get(f"{name}={flag}", default), facts.open.text, facts.close.text)
+            openness(prompts.get(f"{name}={flag}", default), facts.open.text, facts.close.text)
             for flag in (True, False)
         )
         return on, off
+
+    def _levels(self, known: Collection[str], facts: ReasoningProfile) -> Iterator[tuple[str, tuple[Word, Word]]]:
+        """Variables with a word for no reasoning at all among others for more or less of it."""
+        rung = self._plain or self._calls
+        names = {n: texts for n, texts in self._scan.variables.items() if n not in known and _is_hinted(n) and texts}
+        return iter(()) if rung is None else learn_levels(self._prober, rung, names, (facts.open, facts.close))
 
     def _worded(self, known: Collection[str]) -> Iterator[tuple[str, tuple[Word, Word]]]:
         """Variables that switch reasoning by a word for yes and one for no: the prompt differs between the two."""
@@ -397,9 +406,3 @@ class ReasoningLearner:
 def _is_hinted(name: str) -> bool:
     """True: a name that speaks of reasoning."""
     return any(hint in name.lower() for hint in _HINTS)
-
-
-def _openness(text: str, opens: str, closes: str) -> int:
-    """How a prompt leaves reasoning: 2 opened, 1 not spoken of, 0 closed."""
-    closed, opened = (text.rfind(mark.strip()) if mark.strip() else -1 for mark in (closes, opens))
-    return 1 if closed == opened else 2 if opened > closed else 0

@@ -59,15 +59,19 @@ def template_variables(
     thinking = _first(named.get("enable_thinking"), enable_thinking, without, base.get("enable_thinking"))
     keep = _first(named.get(PRESERVE), base.get(PRESERVE))
     out = dict(base)
+    out.pop(_EFFORTS[0], None)
+    said: dict[str, Any] = {}
     if thinking is not None:
         words = {name: pair[0 if thinking else 1] for name, pair in profile.thinking_words.items()}
         flags = [name for name in profile.thinking_switches if name not in words]
         out.update(dict.fromkeys(("enable_thinking", *flags), thinking))
-        out.update({name: word for name, word in words.items() if word is not None})
-    # A template that has no such effort is switched off instead.
-    out.pop(_EFFORTS[0], None)
+        said = {name: word for name, word in words.items() if word is not None}
+        out.update(said)
+    # A template that has no such effort is switched off instead, and a switch that is off says more than any effort.
     if effort is not None and (effort != "none" or "none" in template.compared):
         out.update({name: effort for name in _EFFORTS if name == _EFFORTS[0] or name in template.undeclared})
+    if thinking is False:
+        out.update(said)
     if keep is not None:
         out.update({**dict.fromkeys(_KEEPS, keep), **dict.fromkeys(_DROPS, not keep)})
     if response_format is not None and "response_format" in template.undeclared:
