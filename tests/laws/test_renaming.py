@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from dragoman.errors import TemplateError
+from dragoman.errors import LimitError, TemplateError
 from dragoman.template.atoms import closers, openers
 from dragoman.template.describe import describe
 from dragoman.template.learn import learn
@@ -30,7 +30,27 @@ _CODE = frozenset(
 
 
 def renaming_of(source: str) -> dict[str, str]:
-    """marker -> fresh marker, for the tags that the template's own literals show."""
+    """marker -> fresh marker, for the tags that the template's own literals show, and writes from no other text."""
+    out = _renaming_of(source)
+    if written(renamed(source, out)) == renamed(written(source), out):
+        return out
+    # A marker that is also put together of parts ('<|' + name + '_start|>') is not replaced by replacing its literal.
+    one_each = {name: {name: fresh} for name, fresh in out.items()}
+    whole = [n for n, one in one_each.items() if written(renamed(source, one)) == renamed(written(source), one)]
+    return {name: out[name] for name in whole}
+
+
+def written(source: str) -> str:
+    """A conversation as the template renders it; empty where it refuses."""
+    told = [("user", "Hi"), ("assistant", "Hello."), ("user", "Well?")]
+    messages = [{"role": role, "content": text} for role, text in told]
+    try:
+        return Template(source, eos_token="<EOS>").render_text(messages, add_generation_prompt=True)
+    except (TemplateError, LimitError):
+        return ""
+
+
+def _renaming_of(source: str) -> dict[str, str]:
     out: dict[str, str] = {}
     words: dict[str, str] = {}
     for literal in scan(source).literals:

@@ -308,3 +308,21 @@ def test_a_line_break_behind_every_answer_hides_no_end(end: str, eos: str) -> No
     profile = profile_of(source, eos)
     assert profile.end_of_turn == tuple(filter(None, (end, eos)))
     assert profile.role_starts["user"] == "### User:\n"
+
+
+ANSWER_BEHIND_EMPTY_BLOCK = own.wrap(
+    """{% if m.tool_calls %}{% for c in m.tool_calls %}{{ '<kul>' + (c.function | tojson) + '</kul>' }}{% endfor %}
+{%- else %}{{ '<mull>\\n\\n</mull>\\n<reply>\\n' + m.content + '\\n</reply>' }}{% endif %}""",
+    tail="""{{ '<|zoff|>\\n' }}{% endif %}{% endfor -%}
+{%- if add_generation_prompt %}{{ '<|zon|>assistant\\n' }}{{ '<mull>' if mulling_thought else '<mull>\\n\\n</mull>\\n' }}{% endif %}""",
+)
+
+
+def test_an_answer_may_have_its_own_block_behind_an_empty_one_of_reasoning() -> None:
+    fmt = learned(ANSWER_BEHIND_EMPTY_BLOCK, "", "")
+    content, reasoning = fmt.profile.content, fmt.profile.reasoning
+    assert content.mode is ContentMode.WRAPPED
+    assert (content.open.text, content.close.text) == ("<reply>", "</reply>")
+    assert (reasoning.open.text, reasoning.close.text) == ("<mull>", "</mull>")
+    assert fmt.proof["content"] == fmt.proof["tool_calls"] == "proven"
+    assert fmt.proof["reasoning"] == "inferred"

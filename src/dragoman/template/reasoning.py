@@ -321,6 +321,10 @@ class ReasoningLearner:
         )
         empty = before if closed in before else ""
         wrapper = "" if empty or before.strip() == opened else before
+        said = empty.rpartition(closed)[2]
+        if tags(said):  # an answer's own block stands behind the empty one; what it keeps is the answer's
+            wrapper, kept = said.lstrip(), set()
+            empty = empty.removesuffix(wrapper)
         switches = self._switches(opened, closed, {})
         profile = ReasoningProfile(
             mode=ReasoningMode.PREOPENED if preopened is not None else ReasoningMode.TAGGED,
@@ -400,6 +404,8 @@ class ReasoningLearner:
             if shared.strip() and shared != end:
                 return end[: len(end) - len(shared)]
         marks = tags(end)
+        if marks and marks[0] in (own := closers((tags(opened) or [""])[-1])) and end.strip().startswith(tuple(own)):
+            return end[: end.index(marks[0]) + len(marks[0])]
         return end[: end.index(marks[0]) + len(marks[0])] if len(marks) > 1 else ""
 
 
