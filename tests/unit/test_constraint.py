@@ -316,6 +316,7 @@ def test_a_bound_that_is_reached_starts_anew_and_changes_no_mask() -> None:
 
 def test_more_steps_than_allowed_for_one_mask_are_refused_by_name() -> None:
     TRIE.shared.clear()
+    TRIE.recorded.clear()
     with pytest.raises(LimitError) as caught:
         row_of(write(schema({"type": "string"}, replace(DEFAULT, mask_steps=50)), '"'))
     assert caught.value.bound == "mask_steps"

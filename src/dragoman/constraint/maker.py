@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.constraint.alike import Alike, Like
 from dragoman.constraint.parts import Exits, Leaving, Part
 from dragoman.constraint.sharing import fingerprint, place
 from dragoman.constraint.trie import Ints, TokenTrie, inside
 from dragoman.errors import LimitError
 from dragoman.grammar.lazy_automaton import DEAD, NEVER, Automaton
 from dragoman.grammar.program import Program
-from dragoman.grammar.walk import COMPILED, Record, Walk
+from dragoman.grammar.walk import COMPILED, Record, Walk, scatter
 from dragoman.limits import Limits
 
 # Uncompiled, a walk of more steps than this is done level by level in numpy.
@@ -43,6 +44,7 @@ class PartMaker:
         self._limits = limits
         self._budget = min(limits.mask_steps, _STEPS)
         self._root: Ints = np.zeros(1, dtype=np.int32)
+        self._alike = Alike(automaton, trie, self._recorded, self._alone, self._leaving, self._budget)
 
     def initial(self, state: int, loop: int) -> Part:
         """The part of ``state`` from the root; shared with all grammars whose state depends on the same code.
@@ -56,10 +58,12 @@ class PartMaker:
         here = place(self._automaton, self._program, state, loop)
         known = shared.get(here) if here else None
         if not isinstance(known, Part):
-            key = fingerprint(self._automaton, self._program, state, loop)
-            known = shared.get(key) if key else None
+            near = self._alike.part(state, alone=False) if COMPILED else None
+            key = fingerprint(self._automaton, state, loop) if near is None else None
+            known = near or (shared.get(key) if key else None)
             if not isinstance(known, Part):
-                known = self._part(walked(self._root, state))
+                near = self._alike.part(state, alone=True) if COMPILED else None
+                known = near or self._part(walked(self._root, state))
             if len(shared) >= _SHARED_PARTS:
                 shared.clear()
             shared.update({name: known for name in (here, key) if name})
@@ -109,6 +113,14 @@ class PartMaker:
             if at == len(nodes):
                 return found[0] if len(found) == 1 else _joined(found)
 
+    def _alone(self, state: int) -> Like | None:
+        tokens, needs, nodes, states = self._walked(self._root, state)
+        if len(needs) != 1:
+            return None
+        row = np.zeros(self._trie.words, np.uint32)
+        scatter(row, tokens, clear=False)
+        return Like(row, int(needs[0]), nodes, states)
+
     def _recorded(self, state: int) -> int:
         """The number of the record that serves ``state``, made if it is the first of its kind; -1: none does."""
         automaton, trie, walk = self._automaton, self._trie, self._walk
@@ -120,7 +132,7 @@ class PartMaker:
         here = place(automaton, self._program, local, -1)
         if here is not None and here in known:
             return known[here]
-        key = fingerprint(automaton, self._program, local, -1)
+        key = fingerprint(automaton, local, -1)
         number = -1 if key is None else known.get(key, 0)
         if not number:
             record = self._record(local) if len(walk.records) < _RECORDS else None
@@ -153,7 +165,9 @@ class PartMaker:
         found[tokens] = True
         found = found[trie.tokens]
         before = np.concatenate([np.zeros(1, np.int32), np.cumsum(found, dtype=np.int32)])
-        return Record(home, trie.tokens[found], before, nodes)
+        row = np.zeros(trie.words, np.uint32)
+        scatter(row, tokens, clear=False)
+        return Record(home, trie.tokens[found], before, nodes, row)
 
     def _part(self, found: Found) -> Part:
         tokens, needs, nodes, states = found

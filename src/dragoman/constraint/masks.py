@@ -84,7 +84,7 @@ class Masks:
 
     def of(self, position: Position) -> Bits:
         """The mask of ``position``; end-of-turn ids are in it where the turn may end."""
-        found = position.mask
+        found: Bits | None = position.mask
         if found is not None and position.generation is self._kept.positions:
             return found
         with self.lock:
@@ -93,7 +93,7 @@ class Masks:
 
     def after(self, position: Position, token: int) -> Position | None:
         """The position after ``token``, None where it is not allowed; end-of-turn is not asked here."""
-        found = position.next.get(token, _UNKNOWN)
+        found: Position | None = position.next.get(token, _UNKNOWN)
         if found is not _UNKNOWN:
             return found
         symbol = self.symbols.get(token)

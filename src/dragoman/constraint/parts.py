@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 
-from dragoman.constraint.bits import Bits
+from dragoman.constraint.bits import Bits, Row
 from dragoman.constraint.trie import Ints, TokenTrie, inside
 
 
@@ -113,12 +113,14 @@ class Leaving:
 class Part:
     """What one local state allows, from the root of the trie or from the nodes of an exit.
 
-    leaving: conditions -> where threads leave under them.
+    leaving: conditions -> where threads leave under them. ``row``: all tokens, which have one need, in place of them.
     """
 
     __slots__ = ("_needs", "_starts", "_tokens", "_upto", "_words", "leaving", "size")
 
-    def __init__(self, tokens: Ints, needs: Ints, leaving: dict[int, Leaving], words: int) -> None:
+    def __init__(
+        self, tokens: Ints, needs: Ints, leaving: dict[int, Leaving], words: int, row: Row | None = None
+    ) -> None:
         self._words = words
         self.leaving = leaving
         self._upto: dict[int, Bits] = {}  # by the number of groups
@@ -132,7 +134,7 @@ class Part:
             self._needs = needs.tolist()
         self.size = 2 * tokens.nbytes
         if len(self._needs) == 1:  # a row says as much as 150,000 tokens do, in a thirtieth of the room
-            only = self._upto[1] = Bits(tokens, words)
+            only = self._upto[1] = Bits(tokens, words, row)
             self.size, tokens = only.size, tokens[:0]
         self._tokens = tokens
         self.size += sum(2 * way.nodes.nbytes for way in leaving.values())

@@ -9,26 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.constraint.bits import Bits
-from dragoman.grammar.lazy_automaton import DEAD, Automaton
+from dragoman.grammar.lazy_automaton import DEAD, Automaton, Position
 from dragoman.grammar.program import Op, Program
 
-_FRAME = 0xFFFFFF
+__all__ = ["Position", "Positions"]
+
+_FRAME, _GUARD = 0xFFFFFF, 0xFFFF
 _PERM, _LOOP = int(Op.PERM), int(Op.LOOP)
-
-
-class Position:
-    """Compare by identity. (state, base): its threads are those of the local state, over the frame ``base``."""
-
-    __slots__ = ("absolute", "base", "generation", "mask", "next", "state")
-
-    def __init__(self, generation: object, state: int, base: int) -> None:
-        self.generation = generation
-        self.state = state
-        self.base = base
-        self.absolute = DEAD  # the state with real frames, made when it is asked for
-        self.mask: Bits | None = None
-        self.next: dict[int, Position | None] = {}
 
 
 class Positions:
@@ -120,9 +107,12 @@ class Positions:
                     if top not in done:
                         done[top] = self.automaton.frame(tuple((at, k, done[p]) for at, k, p in links[top]))
                     stack.pop()
-        return self._of(
-            tuple(sorted(thread & ~(_FRAME << 16) | done[thread >> 16 & _FRAME] << 16 for thread in threads))
-        )
+        found = self.at([self._moved(old, thread, done[thread >> 16 & _FRAME]) for thread in threads])
+        assert found is not None, "what lives on there lives on here"
+        return found
+
+    def _moved(self, old: Positions, thread: int, frame: int) -> int:
+        return self.automaton.moved(old.automaton, thread >> 40) << 40 | frame << 16 | thread & _GUARD
 
     def threads(self, position: Position) -> tuple[int, ...]:
         """The threads of ``position``, one of these, with real frames."""
@@ -134,11 +124,14 @@ class Positions:
     def after(self, position: Position, data: bytes) -> Position | None:
         """The position after ``data``; None where it is not allowed."""
         automaton = self.automaton
-        state, base = position.state, position.base
-        at, end = 0, len(data)
+        base = position.base
+        here: Position | None = automaton.along(position, data, self._known, self._rooms.get(base) or self.room(base))
+        return here or self._across(automaton.reached, base, data, automaton.stopped)
+
+    def _across(self, state: int, base: int, data: bytes, at: int) -> Position | None:
+        """The position after ``data``, of which ``at`` bytes led to ``state`` over ``base``; threads may leave it."""
+        automaton, end = self.automaton, len(data)
         while True:
-            at = automaton.ahead(state, data, at, self._rooms.get(base) or self.room(base))
-            state = automaton.reached
             if state == DEAD:
                 return None
             key = (state, base)
@@ -152,8 +145,9 @@ class Positions:
             there = self._after(here, data[at])
             if there is None:
                 return None
-            state, base = there.state, there.base
-            at += 1
+            base = there.base
+            at = automaton.ahead(there.state, data, at + 1, self._rooms.get(base) or self.room(base))
+            state = automaton.reached
 
     def _after(self, position: Position, byte: int) -> Position | None:
         target = self.automaton.step(self.absolute(position), byte)
@@ -190,8 +184,18 @@ class Positions:
         """The position of a local state over ``base``, taken apart: threads that left the base go on behind it."""
         key = (state, base)
         if key not in self._settled:
-            self._settled[key] = self.at(self._real(self.automaton.threads[state], base))
+            threads = self.automaton.threads[state]
+            if len(threads) == 1 and not threads[0] >> 16 & _FRAME and not self._counts(base):
+                real = [threads[0] | base << 16]  # the most frequent: a rule is left, or goes on
+            else:
+                real = self._real(threads, base)
+            self._settled[key] = self.at(real)
         return self._settled[key]
+
+    def _counts(self, base: int) -> bool:
+        """Whether ``base`` is a counted loop's."""
+        links = self.automaton.links[base]
+        return bool(links) and self.automaton.op[links[0][0]] == _LOOP
 
     def _real(self, threads: tuple[int, ...], base: int) -> list[int]:
         """The threads over ``base`` with real frames; those for which its count has no room are left out."""
@@ -199,7 +203,7 @@ class Positions:
         out = []
         for thread in threads:
             frame = thread >> 16 & _FRAME
-            waits = frame < self.automaton.bases and self._code[thread >> 40][0] == _LOOP
+            waits = frame < self.automaton.bases and self.automaton.op[thread >> 40] == _LOOP
             real = self._put(frame, base, waits, done)
             if real != DEAD:
                 out.append(thread & ~(_FRAME << 16) | real << 16)
@@ -226,9 +230,9 @@ class Positions:
         return done[frame, waits]
 
     def _counted(self, base: int, rounds: int, waits: bool) -> int:
-        links = self.automaton.links[base]
-        if not links or self._code[links[0][0]][0] != _LOOP:
+        if not self._counts(base):
             return base
+        links = self.automaton.links[base]
         least, most = self._code[links[0][0]][1][:2]
         out: dict[tuple[int, int, int], None] = {}
         for at, count, parent in links:

@@ -42,7 +42,7 @@ def place(automaton: Automaton, program: Program, state: int, loop: int) -> tupl
     return tuple(out)
 
 
-def fingerprint(automaton: Automaton, program: Program, state: int, loop: int) -> object | None:
+def fingerprint(automaton: Automaton, state: int, loop: int) -> object | None:
     """What the walk of ``state`` depends on, the same for equal code anywhere; None: too much, or look-aheads.
 
     The bounds of ``loop``, which the base counts for, do not matter to the walk, unless the loop is entered anew.
@@ -72,14 +72,14 @@ def fingerprint(automaton: Automaton, program: Program, state: int, loop: int) -
             return None
         for at in list(order)[done:]:
             done += 1
-            op, argument, following = program.code[at]
+            op, argument, following = automaton.op[at], automaton.args[at], automaton.then[at]
             if op in _LOOKS_AHEAD or (op == Op.CALL and loop >= 0):
                 return None
             if at == loop:
                 out.append(number(argument[2]))
                 continue
             out.append((op, _numbered(op, argument, number), number(following) if following >= 0 else -1))
-            out.append(program.live[at])
+            out.append(automaton.live[at])
     return tuple(out)
 
 

@@ -1,6 +1,6 @@
 cimport cython
 
-cdef int _DEAD, _NEVER, _NEW
+cdef int _DEAD, _NEVER, _NEW, _ASK, _TAIL, _SPARE, _LONGEST
 cdef int _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN, _COUNT, _LOOP, _AGAIN, _MARK, _PERM
 cdef int _SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT
 
@@ -8,11 +8,25 @@ cdef long long _packed(long long at, long long frame, long long guard)
 
 
 @cython.final
+cdef class Position:
+    cdef public object generation
+    cdef public int state
+    cdef public int base
+    cdef public int absolute
+    cdef public object mask
+    cdef public dict next
+
+
+@cython.final
 cdef class Automaton:
     cdef public list args
+    cdef public int program_size
+    cdef public int code_size
     cdef public signed char[::1] op
     cdef public int[::1] then
     cdef public unsigned char[::1] live
+    cdef public int[::1] same
+    cdef public dict heads
     cdef public object guards
     cdef public object limits
     cdef public int bases
@@ -36,11 +50,14 @@ cdef class Automaton:
     cdef public signed char[::1] leaves
     cdef public short[::1] wide
     cdef public signed char[::1] record
+    cdef public unsigned long long[::1] loops
     cdef public int[::1] rows
     cdef public int row_count
     cdef public int reached
+    cdef public int stopped
     cdef public dict guard_rows
-    cdef public dict runs
+    cdef public int[::1] set_of
+    cdef public object byte_sets
 
     @cython.locals(number=int, depth=int, rounds=int, parent=int)
     cpdef int frame(self, tuple links) except -2
@@ -50,7 +67,16 @@ cdef class Automaton:
     cpdef int looking(self, int op, object argument, int guard) except -2
     cpdef list loop_ways(self, int at, int frame, int guard)
     cpdef list perm_ways(self, int at, int frame, int guard)
-    @cython.locals(at=int, op=int, frame=int, ways=list)
+    cdef int target(self, int at) noexcept
+    @cython.locals(found=int, size=int, chain=list)
+    cpdef int known(self, int at) except -3
+    @cython.locals(chain=list)
+    cpdef int returning(self, int at, int back) except -2
+    @cython.locals(at=int, known=int)
+    cpdef int head(self, object bits, int following) except -2
+    @cython.locals(own=list)
+    cpdef int moved(self, Automaton other, int at) except -2
+    @cython.locals(at=int, op=int, frame=int, known=int, ways=list)
     cpdef long long settled(self, long long thread) except *
     cpdef int state(self, object threads) except -2
     @cython.locals(thread=cython.longlong, frame=cython.longlong, place=cython.longlong, other=int, merged=int)
@@ -68,14 +94,19 @@ cdef class Automaton:
     cpdef bint stays(self, int state) except -1
     @cython.locals(end=int, after=int)
     cpdef int ahead(self, int state, bytes data, int at, int room) except -2
+    @cython.locals(key=tuple, found=Position)
+    cpdef Position along(self, Position position, bytes data, dict known, int room)
     @cython.locals(thread=cython.longlong, at=int, guard=int, after=cython.longlong, out=list)
     cpdef int step_symbol(self, int state, int symbol) except -2
-    @cython.locals(thread=cython.longlong, at=int, frame=int, guard=int, after=cython.longlong, row=int, target=int,
-                   byte=int, waiting=list, single=dict, classes=list, on=object)
+    @cython.locals(thread=cython.longlong, row=int, target=int, byte=int, start=int, stop=int, part=int, width=int,
+                   i=int, waiting=list, single=dict, sets=list, behind=list, key=tuple, parts=list, part_at=list,
+                   runs=list, indices=list, added=list)
     cpdef expand(self, int state)
-    @cython.locals(i=int)
-    cdef sort_in(self, object bits, long long after, dict single, list classes)
+    @cython.locals(at=int, after=cython.longlong)
+    cdef bint only(self, int state, long long thread) except -1
+    cdef int set_at(self, int at) except -2
+    @cython.locals(at=int, frame=int, guard=int, after=cython.longlong)
+    cdef follow(self, long long thread, dict single, list sets, list behind)
+    cdef sort_in(self, int number, long long after, dict single, list sets, list behind)
     cpdef int new_row(self) except -2
-    @cython.locals(i=int, start=int, stop=int, runs=list)
-    cdef put(self, int row, object bits, int target)
     cpdef list guard_row(self, int guard)

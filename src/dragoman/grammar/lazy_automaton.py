@@ -16,20 +16,40 @@ from array import array
 from typing import Any
 
 from dragoman.errors import LimitError
+from dragoman.grammar.byte_sets import ByteSets
 from dragoman.grammar.guards import Guards
 from dragoman.limits import Limits
 
 DEAD = -1
 NEVER = 1 << 30  # a need that no base can meet: the state lives on through its exits only
 _NEW = -2  # no step of the state is known yet
+_ASK, _TAIL = -1, -2  # of ``same``: not known yet; ends in a return
 _DEAD, _NEVER = DEAD, NEVER  # the same as C numbers
 _ALL = (1 << 256) - 1
 _NOTHING: tuple[Any, ...] = ()
+_SPARE = 64  # room for instructions of the automaton's own
+_LONGEST = 3  # bytes behind the first one of a character
 
 # Numbers of program.Op, where the loops of this file need them as constants.
 _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN = 0, 1, 2, 3, 4, 5
 _COUNT, _LOOP, _AGAIN, _MARK, _PERM = 9, 10, 11, 12, 13
 _SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT = 14, 15, 16, 17, 18, 19, 20, 21
+
+
+class Position:
+    """Where a writer stands: the threads of the local ``state`` over the frame ``base``. Compare by identity.
+
+    generation: whose position it is. absolute: the state with real frames, DEAD until it is asked for. mask, next: for
+    the owner to keep what may come next, and the positions after tokens.
+    """
+
+    def __init__(self, generation: object, state: int, base: int) -> None:
+        self.generation = generation
+        self.state = state
+        self.base = base
+        self.absolute = _DEAD
+        self.mask: Any = None
+        self.next: dict[int, Any] = {}
 
 
 class Automaton:
@@ -40,9 +60,13 @@ class Automaton:
 
     def __init__(self, code: tuple[tuple[int, Any, int], ...], live: bytes, guards: Guards, bases: int, limits: Limits):
         self.args = [argument for _, argument, _ in code]
-        self.op = array("b", bytes([op for op, _, _ in code]))
-        self.then = array("i", [following for _, _, following in code])
-        self.live = array("B", live)
+        self.program_size = self.code_size = len(code)
+        self.op = array("b", bytes([op for op, _, _ in code]) + bytes(_SPARE))
+        self.then = array("i", [following for _, _, following in code] + [0] * _SPARE)
+        self.live = array("B", live + bytes(_SPARE))
+        # By instruction, of those that wait for one of several bytes: the one that stands for all that do the same.
+        self.same = array("i", [_ASK] * (len(code) + _SPARE))
+        self.heads: dict[tuple[Any, int], int] = {}  # (set of bytes, what follows) -> instruction
         self.guards = guards
         self.limits = limits
         self.bases = bases
@@ -66,11 +90,14 @@ class Automaton:
         self.leaves = array("b", bytes(256))
         self.wide = array("h", bytes(2 * 256))  # how many bytes lead on, once that is known
         self.record = array("b", bytes(256))  # the walk's: its record, counted from 1; -1: none, 0: not known yet
+        self.loops = array("Q", bytes(8 * 256))  # the walk's: the kinds of bytes that change nothing; 0: not known yet
         self.rows = array("i", b"\xff" * (4 * 32 * 256))  # _DEAD everywhere
         self.row_count = 0
         self.reached = _DEAD
+        self.stopped = 0
         self.guard_rows: dict[int, Any] = {}
-        self.runs: dict[Any, list[tuple[int, int]]] = {}  # byte sets, as they are put into rows
+        self.set_of = array("i", [_DEAD] * (len(code) + _SPARE))  # by instruction: the number of its set of bytes
+        self.byte_sets = ByteSets()
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -201,9 +228,20 @@ class Automaton:
             if not self.live[at]:
                 return _DEAD
             op = self.op[at]
-            if op in (_BYTES, _SYMBOL, _SPLIT, _ACCEPT, _MATCH):
+            if op in (_SYMBOL, _SPLIT, _ACCEPT, _MATCH):
                 return thread
             frame = thread >> 16 & 0xFFFFFF
+            if op == _BYTES:
+                known = self.same[at]
+                if known == _ASK:
+                    known = self.known(at)
+                if known >= 0:
+                    return _packed(known, frame, thread & 0xFFFF)
+                if frame < self.bases or len(self.links[frame]) != 1:
+                    return thread
+                link = self.links[frame][0]
+                thread = _packed(self.returning(at, link[0]), link[2], thread & 0xFFFF)
+                continue
             if frame < self.bases and op in (_RETURN, _LOOP):
                 return thread
             if op == _JUMP:
@@ -215,6 +253,89 @@ class Automaton:
             if len(ways) != 1:
                 return thread if ways else _DEAD
             thread = ways[0]
+
+    # -- instructions that do the same -----------------------------------------------------------------------------
+
+    # The rest of a character of several bytes stands in the code once for each place where a character may stand. To
+    # tell that two ways have met again such instructions are taken for one, and where nothing but a return follows
+    # they are taken out of their rule: (bytes, what comes after the call) is an instruction of its own then.
+
+    def target(self, at: int) -> int:
+        """The instruction that a jump at ``at`` leads to."""
+        while self.op[at] == _JUMP:
+            at = self.then[at]
+        return at
+
+    def known(self, at: int) -> int:
+        """What ``same`` says of the BYTES at ``at``."""
+        chain = []
+        found = _ASK
+        while found == _ASK:
+            bits = self.args[at]
+            if bits & (bits - 1) == 0:
+                found = self.same[at] = at
+                break
+            chain.append(at)
+            at = self.target(self.then[at])
+            if self.op[at] == _RETURN:
+                found = _TAIL
+            elif self.op[at] == _BYTES:
+                found = self.same[at]
+            else:
+                found = at
+        size = 0
+        while chain:
+            at = chain.pop()
+            size += 1
+            if found != _TAIL:
+                found = self.heads.setdefault((self.args[at], found), at)
+            elif size > _LONGEST:
+                found = at
+            self.same[at] = found
+        return found
+
+    def returning(self, at: int, back: int) -> int:
+        """The BYTES at ``at``, a tail, with what follows the call in place of the return."""
+        chain = []
+        while self.op[at] == _BYTES:
+            chain.append(self.args[at])
+            at = self.target(self.then[at])
+        back = self.target(back)
+        while chain:
+            back = self.head(chain.pop(), back)
+        return back
+
+    def head(self, bits: Any, following: int) -> int:
+        """The BYTES of ``bits`` with ``following``, made where the code has none."""
+        if self.op[following] == _BYTES:
+            known = self.same[following]
+            if known == _ASK:
+                known = self.known(following)
+            following = following if known < 0 else known
+        at = self.heads.get((bits, following), _DEAD)
+        if at < 0:
+            at = self.code_size
+            if at == len(self.op):
+                self.op, self.live = longer("b", self.op, at), longer("B", self.live, at)
+                self.then = longer("i", self.then, 4 * at)
+                self.same = longer("i", self.same, 4 * at, b"\xff")
+                self.set_of = longer("i", self.set_of, 4 * at, b"\xff")
+            self.code_size = at + 1
+            self.args.append(bits)
+            self.op[at], self.then[at], self.live[at] = _BYTES, following, self.live[following]
+            self.heads[bits, following] = at
+            self.known(at)
+        return at
+
+    def moved(self, other: Automaton, at: int) -> int:
+        """The instruction here that is ``at`` in another automaton of the same program."""
+        own = []
+        while at >= other.program_size:
+            own.append(other.args[at])
+            at = other.then[at]
+        while own:
+            at = self.head(own.pop(), at)
+        return at
 
     # -- states ----------------------------------------------------------------------------------------------------
 
@@ -336,6 +457,7 @@ class Automaton:
         self.leaves = longer("b", self.leaves, size)
         self.wide = longer("h", self.wide, 2 * size)
         self.record = longer("b", self.record, size)
+        self.loops = longer("Q", self.loops, 8 * size)
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -386,6 +508,20 @@ class Automaton:
         self.reached = state
         return at
 
+    def along(self, position: Position, data: bytes, known: dict[Any, Position], room: int) -> Position | None:
+        """The position after ``data`` where that stays in its base, noted in ``known``.
+
+        None: ``stopped`` bytes were passed on the way to the state ``reached``, and threads may have left the base.
+        """
+        self.stopped = self.ahead(position.state, data, 0, room)
+        if self.reached < 0 or self.stopped < len(data):
+            return None
+        key = (self.reached, position.base)
+        found = known.get(key)
+        if found is None and self.stays(self.reached):
+            found = known[key] = Position(position.generation, self.reached, position.base)
+        return found
+
     def step_symbol(self, state: int, symbol: int) -> int:
         """The state after a control token, or _DEAD."""
         out = []
@@ -401,65 +537,75 @@ class Automaton:
     def expand(self, state: int) -> None:
         """Find every step of ``state``."""
         waiting = self.waiting[state]
-        if len(waiting) == 1:
-            thread = waiting[0]
-            at = thread >> 40
-            bits = self.args[at]
-            if thread & 0xFFFF == 0 and bits & (bits - 1) == 0:
-                after = self.settled(_packed(self.then[at], thread >> 16 & 0xFFFFFF, 0))
-                self.after[state] = _DEAD if after < 0 else self.state((after,))
-                self.byte[state] = bits.bit_length() - 1
-                self.wide[state] = 0 if after < 0 else 1
-                self.waiting[state] = None
-                return
+        if len(waiting) == 1 and self.only(state, waiting[0]):
+            return
         single: dict[int, list[int]] = {}
-        classes: list[tuple[Any, list[int]]] = [(_ALL, [])]
+        sets: list[int] = []
+        behind: list[int] = []
         for thread in waiting:
-            at = thread >> 40
-            frame = thread >> 16 & 0xFFFFFF
-            guard = thread & 0xFFFF
-            bits = self.args[at]
-            if guard == 0:
-                self.sort_in(bits, self.settled(_packed(self.then[at], frame, 0)), single, classes)
-                continue
-            for some, behind in self.guard_row(guard):
-                common = bits & some
-                if common:
-                    self.sort_in(common, self.settled(_packed(self.then[at], frame, behind)), single, classes)
+            self.follow(thread, single, sets, behind)
+        key = tuple(sets)
+        parts, part_at, width = self.byte_sets.kept.get(key) or self.byte_sets.parted(key)
         row = self.new_row()
-        on = 0
-        for bits, threads in classes:
-            target = self.state(threads) if threads else _DEAD
-            if target != _DEAD:
-                self.put(row, bits, target)
-                on |= bits
+        for runs, indices in parts:
+            target = self.state([behind[i] for i in indices])
+            for start, stop in runs:
+                for i in range(row * 256 + start, row * 256 + stop):
+                    self.rows[i] = target
         for byte, added in single.items():
-            for bits, threads in classes:
-                if bits >> byte & 1:
-                    self.rows[row * 256 + byte] = self.state(threads + added)
-                    on |= 1 << byte
-        self.wide[state] = on.bit_count()
+            part = part_at[byte]
+            if part < 0:
+                width += 1
+            else:
+                added += [behind[i] for i in parts[part][1]]
+            self.rows[row * 256 + byte] = self.state(added)
+        self.wide[state] = width
         self.after[state] = row
         self.byte[state] = -1
         self.waiting[state] = None
 
-    def sort_in(self, bits: Any, after: int, single: Any, classes: Any) -> None:
-        """Note that the bytes of ``bits`` lead to the thread ``after``."""
+    def only(self, state: int, thread: int) -> bool:
+        """Note the step of a state of one thread that waits for one byte; False for any other."""
+        at = thread >> 40
+        if thread & 0xFFFF or self.set_at(at) >= 256:
+            return False
+        after = self.settled(_packed(self.then[at], thread >> 16 & 0xFFFFFF, 0))
+        self.after[state] = _DEAD if after < 0 else self.state((after,))
+        self.byte[state] = self.set_at(at)
+        self.wide[state] = 0 if after < 0 else 1
+        self.waiting[state] = None
+        return True
+
+    def set_at(self, at: int) -> int:
+        """The number of the set of bytes of the BYTES at ``at``."""
+        if self.set_of[at] < 0:
+            self.set_of[at] = self.byte_sets.number(self.args[at])
+        return self.set_of[at]
+
+    def follow(self, thread: int, single: dict[int, list[int]], sets: list[int], behind: list[int]) -> None:
+        """Note where a waiting thread goes: with one byte, or with each byte of a set."""
+        at = thread >> 40
+        frame = thread >> 16 & 0xFFFFFF
+        if thread & 0xFFFF:
+            for some, guard in self.guard_row(thread & 0xFFFF):
+                bits = self.args[at] & some
+                if bits:
+                    after = self.settled(_packed(self.then[at], frame, guard))
+                    self.sort_in(self.byte_sets.number(bits), after, single, sets, behind)
+        else:
+            self.sort_in(self.set_at(at), self.settled(_packed(self.then[at], frame, 0)), single, sets, behind)
+
+    def sort_in(self, number: int, after: int, single: Any, sets: list[int], behind: list[int]) -> None:
+        """Note that the bytes of a set lead to the thread ``after``."""
         if after < 0:
             return
-        if bits & (bits - 1) == 0:
-            single.setdefault(bits.bit_length() - 1, []).append(after)
-            return
-        for i in range(len(classes)):
-            some, threads = classes[i]
-            common = some & bits
-            if common:
-                classes[i] = (common, [*threads, after])
-                if common != some:
-                    classes.append((some & ~common, threads))
-                bits &= ~common
-                if not bits:
-                    return
+        if number >= 256:
+            sets.append(number)
+            behind.append(after)
+        elif number in single:
+            single[number].append(after)
+        else:
+            single[number] = [after]
 
     def new_row(self) -> int:
         row = self.row_count
@@ -469,14 +615,6 @@ class Automaton:
             self.rows = longer("i", self.rows, 4 * len(self.rows), b"\xff")
         self.row_count = row + 1
         return row
-
-    def put(self, row: int, bits: Any, target: int) -> None:
-        runs = self.runs.get(bits)
-        if runs is None:
-            runs = self.runs[bits] = _runs(bits)
-        for start, stop in runs:
-            for i in range(row * 256 + start, row * 256 + stop):
-                self.rows[i] = target
 
     def guard_row(self, guard: int) -> Any:
         """[(set of bytes, conditions after one of them)]; what dies is left out."""
@@ -494,20 +632,6 @@ class Automaton:
                     found[behind] = found.get(behind, 0) | part
             known = self.guard_rows[guard] = [(bits, behind) for behind, bits in found.items()]
         return known
-
-
-def _runs(bits: Any) -> list[tuple[int, int]]:
-    """The set of bytes as (first, past the last) of each run."""
-    found = []
-    at = 0
-    while bits:
-        skipped = (bits & -bits).bit_length() - 1
-        bits >>= skipped
-        size = (~bits & (bits + 1)).bit_length() - 1
-        found.append((at + skipped, at + skipped + size))
-        bits >>= size
-        at += skipped + size
-    return found
 
 
 def longer(kind: str, values: Any, more: int, byte: bytes = b"\0") -> Any:
