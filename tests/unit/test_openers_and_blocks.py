@@ -99,3 +99,31 @@ def test_the_block_that_the_history_keeps_alone_is_the_answers_no_reasoning() ->
     fmt = ChatFormat.from_template(wrap(KEEPS_ANSWERS))
     assert (fmt.profile.reasoning.open.text, fmt.profile.reasoning.close.text) == ("<mull>", "</mull>")
     assert "<reply>" in _read(fmt, "<mull>hm</mull><reply>\nHello\n</reply>").content
+
+
+JUDGED = wrap(
+    "{{ (m.content or '').split('</mull>')[-1] }}",
+    tail="{{ '<|zoff|>\\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|zon|>assistant\\n<weigh>\\n' }}{% endif %}",
+)
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize("between", ["", "\n", "\n\n"])
+def test_a_block_that_the_prompt_opens_may_be_followed_by_the_one_that_the_template_knows(
+    between: str, size: int
+) -> None:
+    fmt = ChatFormat.from_template(JUDGED)
+    text = f"Hard.\n</weigh>{between}<mull>\nSo it is.\n</mull>\n\nYes."
+    turn = fmt.turn([{"role": "user", "content": "Well?"}])
+    for at in range(0, len(text), size):
+        turn.feed(text[at : at + size])
+    turn.finish()
+    assert "Hard." in turn.message.reasoning_content
+    assert "So it is." in turn.message.reasoning_content
+    assert "<" not in turn.message.reasoning_content
+    assert turn.message.content.strip() == "Yes."
+    short = fmt.turn([{"role": "user", "content": "Well?"}])
+    short.feed("Easy.\n</weigh>\nYes.")
+    short.finish()
+    assert (short.message.content.strip(), short.message.reasoning_content.strip()) == ("Yes.", "Easy.")

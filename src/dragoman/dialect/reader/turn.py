@@ -181,6 +181,14 @@ def read_as_reasoning(profile: Profile, request: DialectRequest) -> ReasoningPro
     return REASONING if shown.mode is ReasoningMode.NONE or not shown.close.text else shown
 
 
+def second_block(profile: Profile, request: DialectRequest) -> ReasoningProfile | None:
+    """The reasoning block that the template shows, where the prompt opened another one in front of it; else None."""
+    shown, opened = profile.reasoning, request.reasoning
+    if opened is None or not (shown.open.text and shown.close.text) or shown.open.text == opened.open.text:
+        return None
+    return shown
+
+
 def _wrappers(profile: Profile, controls: frozenset[str]) -> list[Node]:
     """The markers around an answer: they are dropped wherever they stand, an answer without them is one too."""
     if profile.content.mode is ContentMode.PLAIN:
@@ -229,6 +237,12 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
         opened = seq(once, opt(once))
     leftover = seq(GAP, closed, answer)
     rules["start"] = alt(leftover, answer) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, answer)
+    shown = second_block(profile, request)
+    if shown is not None:
+        ended = seq(loose(shown.close.text, controls), Commit("body"), layout_after(shown.close.after), Ref("start"))
+        ways = alt(seq(layout_before(shown.close.before), ended), Ref("interrupt"))
+        rules["reasoning.shown"] = seq(Tag("reasoning", TEXT), ways)
+        rules["start"] = alt(seq(GAP, _opened(shown, controls), Ref("reasoning.shown")), rules["start"])
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):
         return seq(lit("") if opened is None else opt(opened), Ref("reasoning"))
     return Ref("start")

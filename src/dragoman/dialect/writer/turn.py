@@ -9,7 +9,7 @@ from __future__ import annotations
 from dragoman.dialect.channels import inner_tags
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
-from dragoman.dialect.reader.turn import empty_blocks, read_as_reasoning, repeated_headers
+from dragoman.dialect.reader.turn import empty_blocks, read_as_reasoning, repeated_headers, second_block
 from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
 from dragoman.dialect.shape import call_shape, distinctive, joint, openers, opening_word
 from dragoman.dialect.tolerances import around_bare_calls, other_forms, short_opener
@@ -140,6 +140,8 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
     if request.read_reasoning or reasoning is profile.reasoning:
         texts += [words(part.text)[0] for part in (reasoning.open, reasoning.close) if part.text]
         texts += filter(None, [short_opener(reasoning.open.text)])
+        further = second_block(profile, request)
+        texts += [words(part.text)[0] for part in (further.open, further.close)] if further is not None else []
     if profile.content.mode is not ContentMode.PLAIN:
         around = (profile.content.open, profile.content.close)
         texts += [words(part.text)[0] for part in around if part.text and part.text != opening_word(profile)]
