@@ -1,4 +1,4 @@
-# make demo | serve | test | test-pure | test-clients | test-engines | lint | format | bench | bench-masks | bench-reading | bench-serving | clean
+# make demo | serve | test | test-pure | laws | test-clients | test-engines | lint | format | bench | bench-masks | bench-reading | bench-serving | clean
 # Each sets up what it needs in .venv, with Python's venv and pip alone. PYTHON=... names another interpreter.
 
 VENV := .venv
@@ -9,7 +9,7 @@ HOT := setup.py $(foreach name,lazy_automaton walk,src/dragoman/grammar/$(name).
 VOCABULARIES := $(VENV)/vocabularies/qwen3 $(VENV)/vocabularies/llama3_1
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python3.10 python
 
-.PHONY: demo serve test test-pure test-clients test-engines lint format bench bench-masks bench-reading bench-serving bench-upstream clean
+.PHONY: demo serve test test-pure laws test-clients test-engines lint format bench bench-masks bench-reading bench-serving bench-upstream clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -25,6 +25,12 @@ test: $(VENV)/.dev
 # The masks once more, with the hot files as plain Python.
 test-pure: $(VENV)/.dev
 	@DRAGOMAN_PURE=1 $(PY) -m pytest tests/unit/test_constraint.py tests/laws/test_masks.py
+
+# The laws of reading and writing over every proven template at hand, not over the sample that `make test` takes; 40
+# minutes on two cores. DRAGOMAN_SEED=... names other texts and requests.
+LAWS := writer_law round_trip promptness nothing_is_lost
+laws: $(VENV)/.dev
+	@DRAGOMAN_TEMPLATES=all $(PY) -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(LAWS:%=tests/laws/test_%.py)
 
 # Every client, and schemathesis on the OpenAPI document of a running server. Two want an environment of their own.
 test-clients: $(VENV)/.dev $(VENV)-litellm/.made $(VENV)-instructor/.made

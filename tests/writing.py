@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.dialect.facts import thinking_tags
 from dragoman.errors import DragomanError
 from dragoman.events import Closed, Opened, Text
 from dragoman.format import ChatFormat
@@ -16,6 +17,7 @@ from dragoman.grammar.program import Program
 from dragoman.grammar.run import Run
 from dragoman.template.profile import Marker, Profile
 from dragoman.turn import Turn
+from tests.formats import SEED
 from tests.toolsets import ANSWER_FORMAT, SETS, keys, names
 from tests.walks import Walker
 
@@ -94,8 +96,8 @@ class Case:
                 parts[spans[-1][0]][-1] += event.data
             elif isinstance(event, Closed):
                 spans[-1] = (event.tag, spans[-1][1], event.position)
-        close = self.fmt.profile.reasoning.close.written.strip()
-        reasoning = b"".join(parts["reasoning"]).decode().rstrip().removesuffix(close)
+        _, close = thinking_tags(self.fmt.profile, self.turn.request) or ("", "")
+        reasoning = b"".join(parts["reasoning"]).decode().rstrip().removesuffix(close.strip())
         return Meant(
             b"".join(parts["content"]).decode(),
             reasoning,
@@ -124,7 +126,7 @@ def cases(name: str, fmt: ChatFormat, count: int) -> tuple[list[Case], list[str]
     """``count`` requests (others for each name) as far as the format can carry them, and why it refuses the others."""
     found: list[Case] = []
     refused: list[str] = []
-    for kind, arguments in random.Random(name).sample(list(requests()), count):
+    for kind, arguments in random.Random(f"{name} {SEED}").sample(list(requests()), count):
         try:
             found.append(Case(f"{name}-{kind}", fmt, arguments))
         except DragomanError as error:

@@ -194,7 +194,10 @@ class Turn:
             rest = rest[len(end) :].lstrip()
 
     def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
-        """The output is over; the last deltas. Once. ``length``: it was cut off, nothing is closed or invented."""
+        """The output is over; the last deltas. Once. ``length``: it was cut off, nothing is closed or invented.
+
+        Raises: OutputError under ``on_mismatch="strict"``, where ``stop`` comes inside a call.
+        """
         if self._reason is not None:
             raise StateError("the turn is finished already")
         if reason not in ("stop", "length"):

@@ -18,11 +18,11 @@ from dragoman.chat import Delta, Message
 from dragoman.chat_schema import declared_types
 from dragoman.dialect.shape import call_shape
 from dragoman.template.profile import Marker, Profile, Slot, ToolFormat, ToolProfile
-from tests.formats import learned_format, sources
+from tests.formats import SEED, learned_format, sources, walks
 from tests.toolsets import SETS, names, parameters_of
 from tests.writing import Case, Meant, cases
 
-WALKS = -(-500 // len(sources()))
+WALKS = walks(500, 6)
 _SPACE = b" \t\r\n"
 
 
@@ -168,7 +168,7 @@ def test_all_but_a_marker_is_delivered_behind_every_byte(name: str) -> None:
     measured = 0
     for number in range(WALKS):
         case, walker = possible[number % len(possible)], walkers[number % len(possible)]
-        text = walker.walk(f"prompt {name} {number}", random.Random(number).randint(40, 160))
+        text = walker.walk(f"prompt {name} {number} {SEED}", random.Random(number).randint(40, 160))
         if text is None:
             continue
         whole = case.new_turn()

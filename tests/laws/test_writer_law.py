@@ -14,11 +14,12 @@ from dragoman.errors import DragomanError, SchemaError
 from dragoman.format import ChatFormat
 from dragoman.template.escapes import escaped
 from dragoman.template.profile import ToolFormat
-from tests.formats import learned_format, sources
+from tests.formats import ALL, SEED, learned_format, sources, walks
 from tests.toolsets import ANSWER, SETS, parameters_of, schema_flaw
 from tests.writing import Case, Meant, cases, marker_texts
 
-WALKS = -(-2_000 // len(sources()))  # of each template: at least 2,000 in all
+WALKS = walks(2_000, 8)  # of each template
+REQUESTS = 5 if ALL else 12  # their grammars are what takes the time
 
 
 def flaw(case: Case, text: bytes) -> str | None:
@@ -105,13 +106,16 @@ def test_whatever_may_be_written_is_read_as_it_was_meant(name: str) -> None:
     fmt = learned_format(name)
     if fmt.profile.tools is None or fmt.proof["tool_calls"] not in ("proven", "not expressible"):
         pytest.skip(f"calls are not proven: {fmt.proof.claims['tool_calls'].why}")
-    possible, refused = cases(name, fmt, 12)
-    assert len(possible) > 5, refused
+    possible, refused = cases(name, fmt, REQUESTS)
+    # A template may refuse requests by itself.
+    ours = [why for why in refused if "of the chat template: " not in why]
+    assert possible
+    assert len(ours) <= REQUESTS // 2, refused
     walkers = [case.walker() for case in possible]
     done, flaws = 0, []
     for seed in range(WALKS + 5):
         case, walker = possible[seed % len(possible)], walkers[seed % len(possible)]
-        text = walker.walk(f"{name} {seed}", random.Random(seed).randint(0, 180))
+        text = walker.walk(f"{name} {seed} {SEED}", random.Random(seed).randint(0, 180))
         if text is not None and done < WALKS:
             done += 1
             wrong = flaw(case, text)

@@ -73,3 +73,26 @@ def test_a_bare_call_with_a_type_before_its_name_is_read() -> None:
     turn.feed('{"type": "function", "name": "now", "parameters": {"deep": {"er": [1]}}}')
     turn.finish()
     assert [(call.name, call.arguments) for call in turn.message.tool_calls] == [("now", '{"deep": {"er": [1]}}')]
+
+
+@pytest.mark.parametrize(
+    ("output", "content", "calls"),
+    [
+        ('[{"name": "f", "parameters": {}}]', "", 1),
+        ('Both: [{"name": "f", "parameters": {}},\n {"name": "f", "parameters": {}}] done', "Both: done", 2),
+        ('See [1] and [{"a": 2}].', 'See [1] and [{"a": 2}].', 0),
+        # The bracket is the answer's own where none follows the calls, and so is one behind them alone.
+        ('I say [{"name": "f", "parameters": {}}', "I say [", 1),
+        ('I say [{"name": "f", "parameters": {}} and more', "I say [ and more", 1),
+        ('I say {"name": "f", "parameters": {}}] and more', "I say] and more", 1),
+        ('functools[{"name": "f", "parameters": {}}]', "", 1),
+        ('functools[{"name": "f", "parameters": {}}', "", 1),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 200])
+def test_a_list_of_bare_calls_leaves_no_bracket(output: str, content: str, calls: int, size: int) -> None:
+    turn = ChatFormat.from_template(BARE).turn(USER, tools=[tool("f", parameters={"type": "object"})])
+    deltas = [delta for at in range(0, len(output), size) for delta in turn.feed(output[at : at + size])]
+    deltas += turn.finish()
+    assert (" ".join(turn.message.content.split()), len(turn.message.tool_calls)) == (content, calls)
+    assert "".join(delta.content for delta in deltas) == turn.message.content

@@ -9,6 +9,7 @@ import pytest
 
 from dragoman import ChatFormat
 from dragoman.chat import Message
+from tests.learned_templates import TYPED_TAGS
 
 PLAIN = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}"
@@ -218,6 +219,14 @@ def test_a_lone_parameter_that_nobody_declared_may_hold_all_arguments(
     written = "".join(f"<arg={key}>\n{value}\n</arg>\n" for key, value in given)
     (call,) = read(LINED, f"<call>\n<fn=ring>\n{written}</fn>\n</call>", tools=TOOLS).tool_calls
     assert json.loads(call.arguments) == arguments
+
+
+def test_that_parameter_may_be_called_a_string() -> None:
+    """A format that says the type of each value says it of the wrapper too."""
+    (call,) = read(TYPED_TAGS, '<kul n="ring"><a k="input" t="string">{"times": 2}</a></kul>', tools=TOOLS).tool_calls
+    assert json.loads(call.arguments) == {"times": 2}
+    (call,) = read(TYPED_TAGS, '<kul n="ring"><a k="input" t="string">{"x": 2}</a></kul>', tools=TOOLS).tool_calls
+    assert json.loads(call.arguments) == {"input": '{"x": 2}'}
 
 
 def test_arguments_in_one_parameter_are_kept_where_the_output_is_cut_off() -> None:

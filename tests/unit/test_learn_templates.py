@@ -217,6 +217,20 @@ def test_header_and_end_that_share_characters_are_not_cut() -> None:
     assert profile.end_of_turn[0] == "<|ends|>"
 
 
+def test_an_empty_answer_in_a_turn_of_its_own_is_no_end_of_calls() -> None:
+    """Behind the turn of its calls a message with content '' writes one more turn, without any text."""
+    source = (
+        "{% for m in messages %}{% if m.role == 'assistant' %}{% if m.tool_calls %}<|bot|><kuls>{% for c in m.tool_calls %}"
+        "<kul>{{ c.function | tojson }}</kul>{% endfor %}</kuls><|end|>{% endif %}"
+        "{% if m.content is not none %}<|bot|>{{ m.content }}<|end|>{% endif %}"
+        "{% else %}<|{{ m.role }}|>{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}<|bot|>{% endif %}"
+    )
+    profile = profile_of(source)
+    assert profile.tools is not None
+    assert profile.tools.section_close.text == "</kuls>"
+    assert profile.end_of_turn == ("<|end|>",)
+
+
 def test_role_starts() -> None:
     starts = profile_of(own.JSON_IN_TAGS).role_starts
     assert starts == {role: f"<|zon|>{role}\n" for role in ("system", "user", "assistant", "tool")}

@@ -9,7 +9,8 @@ import pytest
 from dragoman import ChatFormat
 from dragoman.proof import Status
 from dragoman.template.profile import Marker, Slot
-from tests.learned_templates import CONTENT, wrap
+from tests.learned_templates import CONTENT, REASONING, wrap
+from tests.toolsets import STRINGS
 
 USER = {"role": "user", "content": "Hi"}
 FUNCTION = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -127,3 +128,17 @@ def test_a_block_that_the_prompt_opens_may_be_followed_by_the_one_that_the_templ
     short.feed("Easy.\n</weigh>\nYes.")
     short.finish()
     assert (short.message.content.strip(), short.message.reasoning_content.strip()) == ("Yes.", "Easy.")
+
+
+@pytest.mark.parametrize("size", [1, 5, 500])
+@pytest.mark.parametrize("behind", ["", "Done.", "<kul>{call}</kul>"])
+def test_the_closer_of_reasoning_behind_a_call_inside_it_is_no_text(behind: str, size: int) -> None:
+    call = '{"name": "get_weather", "arguments": {"city": "x"}}'
+    text = f"<mull>\nLet me see.\n<kul>{call}</kul>\n</mull>\n\n" + behind.replace("{call}", call)
+    turn = ChatFormat.from_template(REASONING).turn([{"role": "user", "content": "Hi"}], STRINGS)
+    for at in range(0, len(text), size):
+        turn.feed(text[at : at + size])
+    turn.finish()
+    message = turn.message
+    assert (message.reasoning_content.strip(), message.content) == ("Let me see.", "Done." if behind == "Done." else "")
+    assert len(message.tool_calls) == 1 + behind.count("{call}")

@@ -53,11 +53,13 @@ def _behind_tags(line: str) -> list[str]:
     return [part.strip() for part in re.split(r"(.*?<[^<>\[\]\s]*>)", line)]
 
 
-def loose(text: str, controls: frozenset[str]) -> Node:
-    """``text`` with any white space where it breaks a line, and around a word between two of its tags."""
+def loose(text: str, controls: frozenset[str], *, settles: bool = False) -> Node:
+    """``text`` with any white space where it breaks a line, and around a word between two of its tags. settles: each of
+    its words is a commit."""
     first, *others = words(text) or ("",)
     inner = [part for word in others for part in _BEFORE_TAG.split(word)]
-    return spaced([marker(word, controls) for word in (first, *inner)])
+    behind = Commit("body") if settles else EMPTY
+    return spaced([seq(marker(word, controls), behind) for word in (first, *inner)])
 
 
 def spaced(items: Several[Node]) -> Node:

@@ -39,9 +39,9 @@ def call_shape(tools: ToolProfile) -> CallShape:
     head = pieces[1:body] if first else pieces[:body]
     tail = pieces[body + 1 :]
     last = max((i for i, piece in enumerate(tail) if isinstance(piece, Slot)), default=-1)
-    closing = tuple(word for piece in tail[last + 1 :] if isinstance(piece, Marker) for word in words(piece.text))
+    closing = tuple(word for piece in tail[last + 1 :] if isinstance(piece, Marker) for word in end_words(piece.text))
     section = tools.section_open.text
-    section_end = words(tools.section_close.text)
+    section_end = end_words(tools.section_close.text)
     if tools.array:
         section = _without_bracket(section)
         if section_end and section_end[0].startswith("]"):
@@ -106,10 +106,26 @@ def distinctive(text: str) -> bool:
     return text.strip("[](){} \n") not in ("", "<", "</", "<|", '"', "'")
 
 
+_NAMED_END = re.compile(r"<[^<>\s]+>\w+<[^<>\s]+>")
+
+
+def end_words(text: str) -> tuple[str, ...]:
+    """The words of a closer. A tag with a name right behind it (``<|close|>call<|sep|>``) closes nothing by itself: the
+    same tag closes everything else."""
+    out: list[str] = []
+    for word in words(text):
+        joined = out[-1] + word if out and word[0].isalnum() else ""
+        if joined and joined in text:
+            out[-1] = joined
+        else:
+            out.append(word)
+    return tuple(out)
+
+
 def final_tag(text: str) -> str:
-    """The tag that ``text`` ends with, ``text`` itself where it ends with none."""
+    """The tag that ``text`` ends with, ``text`` itself where it ends with none or is a name between two."""
     found = re.search(r"<[^<>\s]+>\Z", text)
-    return found[0] if found else text
+    return found[0] if found and not _NAMED_END.fullmatch(text) else text
 
 
 def is_tag(text: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dragoman.chat_schema import Declared, item_schema, parameter_schema
-from dragoman.stream.json_text import quoted, read_json
+from dragoman.stream.json_text import WHITE, quoted, read_json
 from dragoman.stream.unescape import SpellingUnescaper
 from dragoman.stream.values import ValueReader, value_reader
 
@@ -36,11 +36,13 @@ class _Container:
 class ArgumentsWriter:
     """One call's tagged arguments -> pieces of one JSON object. Of a repeated name the first counts.
 
+    closer: the text behind a value.
     ``muted`` members, whatever they hold, are read and not written. ``problems`` are collected, never raised.
     """
 
-    def __init__(self, parameters: object, spellings: Spellings = NO_SPELLINGS) -> None:
+    def __init__(self, parameters: object, spellings: Spellings = NO_SPELLINGS, closer: str = "") -> None:
         self._spellings = spellings
+        self._closer = closer
         self._unescaper: SpellingUnescaper | None = None
         declared = None if parameters is None else Declared(parameters, parameters)
         self._containers = [_Container(OBJECT, declared)]
@@ -86,7 +88,7 @@ class ArgumentsWriter:
         if tag in (OBJECT, ARRAY):
             self._containers.append(_Container(tag, declared))
             return self._out(lead)
-        self._value = value_reader(tag, declared)
+        self._value = value_reader(tag, declared, self._closer)
         pairs = self._spellings.get(tag)
         self._unescaper = None
         if pairs:
@@ -117,6 +119,9 @@ class ArgumentsWriter:
         if self._held is not None:
             inside = "".join(self._held[1:])
             value = read_json(inside)
+            if isinstance(value, str):  # of a format that tells strings from objects, whatever its text holds
+                inside = value.strip(WHITE)
+                value = read_json(inside)
             if isinstance(value, dict) and all(self._declares(key) for key in value):
                 self._held = None
                 return inside

@@ -27,6 +27,7 @@ class CallBuilder:
     ids_after_name: an id may stand between name and arguments, so the first piece waits for it or for the arguments.
     ids_after_arguments: an id may still follow the arguments, so the first piece waits for it or for the call's end.
     constants: keys that the format itself writes into the object of a call.
+    value_closer: the text behind a tagged value.
     spellings: of characters in names, keys and values, by their region.
     """
 
@@ -39,11 +40,13 @@ class CallBuilder:
         ids_after_name: bool = False,
         ids_after_arguments: bool = False,
         constants: Collection[str] = (),
+        value_closer: str = "",
         spellings: Spellings = NO_SPELLINGS,
     ) -> None:
         self.problems: list[tuple[str, str]] = []
         self._object = CallObject(constants)
         self._spellings = spellings
+        self._value_closer = value_closer
         self._index = index
         self._tools = tools
         self._new_id = new_id
@@ -249,7 +252,7 @@ class CallBuilder:
     def _tagged(self) -> ArgumentsWriter:
         if self._writer is None:
             parameters = None if self._name is None else tool_parameters(self._tools, self._name)
-            self._writer = ArgumentsWriter(parameters, self._spellings)
+            self._writer = ArgumentsWriter(parameters, self._spellings, self._value_closer)
         return self._writer
 
     def _deliver(self, arguments: str) -> list[ToolCallDelta]:

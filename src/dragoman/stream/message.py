@@ -6,6 +6,7 @@ Rules of this file
                 dropped, in front of other text and at the end of the turn it is content
     reasoning   streams; a block of nothing but white space is dropped
     call        see :mod:`dragoman.stream.call`; one is over before the next begins
+    list.open   a bracket in front of calls; content where no list.close follows them, which is content by itself
     stop        the turn is over, nothing after it is read
 A region that the output leaves without closing is closed when the next one opens.
 """
@@ -22,7 +23,7 @@ from dragoman.events import Closed, Event, Opened, Text
 from dragoman.stream.arguments import NO_SPELLINGS, Spellings
 from dragoman.stream.call import CallBuilder
 
-_ROOT: Final = frozenset({"content", "reasoning", "call", "stop"})
+_ROOT: Final = frozenset({"content", "reasoning", "call", "stop", "list.open", "list.close"})
 _IN_CALL: Final = frozenset({"id", "id.json", "name", "name.json", "args", "args.json"})
 _LAYOUT: Final = " \t\r\n\f\v"
 
@@ -83,6 +84,7 @@ class MessageBuilder:
         # White space that opens a stretch and waits; None: the stretch has shown real text.
         self._blank_content: list[str] | None = []
         self._blank_reasoning: list[str] | None = []
+        self._bracket: str | None = None  # of a list of calls that is open; empty: it is none of the answer's text
         self._calls: list[CallBuilder] = []
         self._call: CallBuilder | None = None
         self._problems: list[Problem] = []
@@ -186,11 +188,15 @@ class MessageBuilder:
                 ids_after_name=self._ids_after_name,
                 ids_after_arguments=self._ids_after_arguments,
                 constants=self._constants,
+                value_closer=self._value_closer,
                 spellings=self._spellings,
             )
             if not self._calls:
                 self._content_before_calls = len(self._content)
             self._calls.append(self._call)
+        elif tag == "list.open":
+            out += self._release_bracket()
+            self._bracket = ""
         elif tag == "stop":
             out += self._end_content()
             self._ended = True
@@ -221,7 +227,13 @@ class MessageBuilder:
             return []
         if self._call is not None:  # what lies outside calls closes them when it opens
             return self._wrap(self._call.text(tag, text))
-        if tag == "content":
+        if tag == "list.open":
+            self._bracket = text
+            return []
+        if tag == "list.close" and self._bracket is not None:
+            self._bracket = None
+            return []
+        if tag in ("content", "list.close"):
             return self._add_content(text)
         return self._add_reasoning(text) if tag == "reasoning" else []
 
@@ -270,8 +282,18 @@ class MessageBuilder:
             return [call_delta(pieces[0])]
         return [call_delta(piece) for piece in pieces]
 
+    def _release_bracket(self) -> list[Delta]:
+        """Nothing closed the list: its bracket was the answer's own."""
+        text, self._bracket = self._bracket, None
+        if not text:
+            return []
+        self._content.append(text)
+        return [Delta(content=text)]
+
     def _add_content(self, text: str) -> list[Delta]:
         self._cut = False
+        if self._bracket is not None and text.strip(_LAYOUT):
+            return [*self._release_bracket(), *self._add_content(text)]
         if self._blank_content is not None:
             self._blank_content.append(text)
             if not text.strip(_LAYOUT):
@@ -293,8 +315,9 @@ class MessageBuilder:
 
     def _end_content(self) -> list[Delta]:
         """White space that is still waiting is content: nothing followed it."""
+        out = self._release_bracket()
         text, self._blank_content = "".join(self._blank_content or ()), []
         if not text:
-            return []
+            return out
         self._content.append(text)
-        return [Delta(content=text)]
+        return [*out, Delta(content=text)]

@@ -18,7 +18,7 @@ from dragoman.grammar.run import Run
 _BEHIND = 512
 # Stands for text behind the stop that was read to see that it is one.
 _TOLD = "\ufffd".encode()
-# Regions whose text is delivered; inside the others there are only markers.
+# Regions whose own text is markers alone; the text of all others is delivered.
 _STRUCTURE = frozenset({"call", "arg", "stop"})
 
 
@@ -53,6 +53,9 @@ class Reader:
         self._echo = echo
         self._controls: list[tuple[int, ControlToken]] = []  # (position, token), not yet settled
         self._last_recovery: tuple[int, str] | None = None
+        self._inside: list[str] = []  # the open regions, as told so far
+        self._named = False  # the open call has its name: its own text is no longer kept for an answer
+        self._loose = bytearray()  # what was told of the innermost region's own text since its last event
         self._run = Run(program, position=-sum(len(_text(item)) for item in prefix))
         self.ended = False
         self.behind = b""
@@ -141,14 +144,36 @@ class Reader:
                     if event.position + len(event.data) <= 0:
                         continue
                     event = Text(event.data[-event.position :], 0)
-            elif isinstance(event, Opened) and event.tag == "stop":
-                self.ended = self._complete = True
-            elif isinstance(event, Closed) and event.tag == "stop" and event.position < self._run.position:
-                self.behind = _TOLD  # text that the end was told by
+                if self._named and self._inside[-1] in _STRUCTURE:
+                    self._loose += event.data
+            else:
+                self._bracket(event)
             out.append(event)
         if self._controls:
-            settled = self._run.settled
+            settled = self._run.settled - len(self._loose)
             self._controls = [(at, token) for at, token in self._controls if at >= settled]
+
+    def _bracket(self, event: Event) -> None:
+        """A region opens or closes."""
+        self._loose.clear()
+        if isinstance(event, Opened):
+            self._inside.append(event.tag)
+            if event.tag == "stop":
+                self.ended = self._complete = True
+            elif event.tag == "call":
+                self._named = False
+        elif isinstance(event, Closed):
+            self._inside.pop()
+            self._named |= event.tag.startswith("name")
+            self._named &= bool(self._inside)
+            if event.tag == "stop" and event.position < self._run.position:
+                self.behind = _TOLD  # text that the end was told by
+
+    def _half_read(self) -> bytes:
+        """What was told of a marker that the run failed in: the open region's own text behind the last commit."""
+        run = self._run
+        begin = run.settled - len(self._loose)
+        return bytes(self._loose[max(0, run.label_position - begin) :])
 
     def _recover(self, out: list[Event]) -> list[Item]:
         """Start a new run after a failure; the pieces to read again."""
@@ -158,19 +183,19 @@ class Reader:
             where = f"inside {run.path[-1]!r}" if run.path else "between regions"
             raise OutputError(f"the output breaks its format at byte {run.position}, {where}", position=run.position)
         label = run.label if run.label in self._program.recovery else next(iter(self._program.recovery), None)
-        settled = run.settled
+        half = self._half_read()
+        pending, settled = half + run.withheld, run.settled - len(half)
         if label is not None and not self._applies(label, run):
             label = next(iter(self._program.recovery))
         stuck = self._last_recovery == (settled, label or "")
         keep = self._program.recovery[label].keep if label is not None and not stuck else ()
-        start = settled
-        if run.label_position > settled:
-            start = run.label_position
+        start = max(settled, run.label_position)
         if not quiet or stuck:
             out.append(Failed(label or "", run.position))
-        skipped = run.withheld[: start - settled]
+        skipped = pending[: start - settled]
         if stuck:
-            skipped, start = self._one_more(run, start)
+            skipped = _one_more(pending, start - settled)
+            start = settled + len(skipped)
         if skipped and run.path and run.path[-1] not in _STRUCTURE:
             out.append(Text(skipped, settled))
             skipped = b""
@@ -178,11 +203,14 @@ class Reader:
         if skipped:
             out += [Opened("content", settled), Text(skipped, settled), Closed("content", start)]
         self._last_recovery = (settled, label or "")
-        again = self._between(start, run)
+        again = self._between(start, pending)
         rule = None
         if label is not None:
             rule = next(iter(self._program.recovery.values())).rule if stuck else self._program.recovery[label].rule
         self._run = Run(self._program, rule=rule, position=start, path=run.path[: len(keep)])
+        self._inside = run.path[: len(keep)]
+        self._named &= bool(self._inside)
+        self._loose.clear()
         self._controls = []
         return again
 
@@ -195,19 +223,10 @@ class Reader:
         keep = list(self._program.recovery[label].keep)
         return run.path[: len(keep)] == keep
 
-    def _one_more(self, run: Run, start: int) -> tuple[bytes, int]:
-        """The same failure twice: one character becomes text, so that reading moves on."""
-        settled = run.settled
-        pending = run.withheld
-        size = start - settled + 1
-        while size < len(pending) and pending[size] & 0xC0 == 0x80:
-            size += 1
-        return pending[:size], settled + min(size, len(pending))
-
-    def _between(self, start: int, run: Run) -> list[Item]:
-        """The withheld input from ``start`` on, control tokens as such."""
-        data = run.withheld
-        base = run.position - len(data)
+    def _between(self, start: int, data: bytes) -> list[Item]:
+        """The part of ``data``, which was read last, from ``start`` on, control tokens as such."""
+        end = self._run.position
+        base = end - len(data)
         out: list[Item] = []
         at = start
         for position, token in self._controls:
@@ -216,7 +235,7 @@ class Reader:
                     out.append(data[at - base : position - base])
                 out.append(token)
                 at = position + len(token.text)
-        if at < run.position:
+        if at < end:
             out.append(data[at - base :])
         return out
 
@@ -224,6 +243,7 @@ class Reader:
         """The output ends. ``stop``: the best complete reading, else what is open is closed as it stands.
 
         ``length``: what is withheld is text of the open region, and nothing is closed.
+        Raises: OutputError where reading is strict and ``stop`` comes inside a region that needs its end.
         """
         out: list[Event] = []
         if self._complete:
@@ -237,6 +257,11 @@ class Reader:
                     break
                 for item in self._recover(out):
                     out += self.feed(item)
+            if self._strict and self._run.path:
+                raise OutputError(
+                    f"the output ends at byte {self._run.position}, inside {self._run.path[-1]!r}",
+                    position=self._run.position,
+                )
         self._leave(out)
         if reason != "length" and self._run.path:
             out.append(Failed(self._run.label or "", self._run.position))
@@ -257,6 +282,14 @@ class Reader:
             out += [Opened("content", at), Text(tail, at), Closed("content", self._run.position)]
         else:  # inside a call too: what is no region's may be all that there is of a call without a name
             out.append(Text(tail, at))
+
+
+def _one_more(pending: bytes, size: int) -> bytes:
+    """The same failure twice: one character behind ``size`` bytes becomes text, so that reading moves on."""
+    size += 1
+    while size < len(pending) and pending[size] & 0xC0 == 0x80:
+        size += 1
+    return pending[:size]
 
 
 def _text(item: Item) -> bytes:

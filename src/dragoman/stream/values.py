@@ -165,13 +165,17 @@ def _kind(text: str, *, whole: bool) -> str | None:
 
 
 class TypedValue:
-    """Text held to its closer and then read as the schema says; streams once it can only be a string."""
+    """Text held to its closer and then read as the schema says; streams once it can only be a string.
 
-    __slots__ = ("_declared", "_held", "_others", "_string", "problem")
+    closer: the text that ends it. At the end of what is no value of its type it is a closer that was written twice.
+    """
 
-    def __init__(self, declared: Declared | None) -> None:
+    __slots__ = ("_closer", "_declared", "_held", "_others", "_string", "problem")
+
+    def __init__(self, declared: Declared | None, closer: str = "") -> None:
         self.problem: str | None = None
         self._declared = declared
+        self._closer = closer
         self._held: list[str] = []
         self._string: StringValue | None = None
         # The other types that keep a string waiting; None: it never streams.
@@ -200,8 +204,21 @@ class TypedValue:
     def finish(self) -> str:
         if self._string is not None:
             return self._string.finish()
-        written, self.problem = convert("".join(self._held), self._declared)
+        text = "".join(self._held)
+        written, self.problem = convert(text, self._declared)
+        if self.problem is not None and self._closer and text.rstrip(WHITE).endswith(self._closer):
+            return self._without_closer(text, written)
         return written
+
+    def _without_closer(self, text: str, written: str) -> str:
+        """What is no value may be one whose closer was written twice."""
+        while (bare := text.rstrip(WHITE)).endswith(self._closer):
+            text = bare[: -len(self._closer)]
+        shorter, problem = convert(text, self._declared)
+        if problem is not None:
+            return written
+        self.problem = f"has {self._closer!r} behind it twice"
+        return shorter
 
     def release(self) -> tuple[str, str]:
         if self._string is not None:
@@ -289,8 +306,8 @@ def _loose_number(bare: str) -> str | None:
     return f"{'-' if sign == '-' else ''}{whole.lstrip('0') or '0'}{decimals}{exponent}"
 
 
-def value_reader(tag: str, declared: Declared | None) -> ValueReader:
-    """The reader for a ``value.string``, ``value.json`` or ``value.typed`` region."""
+def value_reader(tag: str, declared: Declared | None, closer: str = "") -> ValueReader:
+    """The reader for a ``value.string``, ``value.json`` or ``value.typed`` region. closer: the text behind values."""
     if tag == "value.string":
         return StringValue()
-    return JsonValue() if tag == "value.json" else TypedValue(declared)
+    return JsonValue() if tag == "value.json" else TypedValue(declared, closer)

@@ -134,6 +134,10 @@ class CallLearner:
             found = text.find(end.strip(), at) if end.strip() else text.find(words.result, at)
             return text[:found] if found >= 0 else text
         if end.strip():
+            # Some write an empty answer as a turn of its own behind the turn of the calls.
+            again = text.find(end.strip() + self._anchors.header.strip(), at) if self._anchors.header.strip() else -1
+            if again >= 0:
+                return text[:again]
             tail = common_suffix([end, text[at:]])
             if tail.strip():
                 return text[: len(text) - len(tail)]

@@ -6,6 +6,7 @@ for data, white space is free between tags. ``call`` is the rule of one call, ``
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from string import ascii_letters, digits
 
 from dragoman.dialect.channels import SPEAKERS, header_text
@@ -82,7 +83,10 @@ class CallReader:
         header_tags: tuple[str, ...] = (),
         namespace: str = "",
         joint: str = "",
+        ends: Iterable[str] = (),
+        unopened: Node | None = None,
     ) -> None:
+        self.unopened = unopened  # a closer of reasoning that a call stood in, read to its end
         self.joint = joint
         self.namespace = namespace
         self.tools = tools
@@ -96,16 +100,16 @@ class CallReader:
         self.spelled = [(text, name) for name in self.names for text in spellings(name, escapes)]
         any_name = not self.shape.bare or request.undeclared == "call"
         self.prefix = prefix
-        self.json = JsonReader(tools.object, self.names, bare=self.shape.bare, any_name=any_name, prefix=prefix)
+        self.json = JsonReader(
+            tools.object, self.names, bare=self.shape.bare, any_name=any_name, prefix=prefix, ends=ends
+        )
         self.tagged = TaggedReader(tools, request.tools, controls, prefix=prefix, tail=seq(*self._behind_body()))
 
     def openings(self) -> Node:
         """The ways into a call: through the section, or right away where a call can be told without it."""
         ways: list[Node] = []
         around = (
-            [seq(marker(text, self.controls), GAP) for text, _ in around_bare_calls(self.request)]
-            if self.shape.bare
-            else []
+            [seq(self._around(text), GAP) for text, _ in around_bare_calls(self.request)] if self.shape.bare else []
         )
         if self.shape.section:
             section = seq(layout_before(self.tools.section_open.before), self._section(), self._ref("call"))
@@ -116,9 +120,21 @@ class CallReader:
             ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
         if self.shape.bare:
             bracket = opt(seq(lit("["), GAP)) if self.tools.array and not self.shape.section else EMPTY
+            if self._may_be_listed():
+                bracket = opt(seq(Tag("list.open", lit("[")), GAP))
             joint = opt(seq(GAP, marker(self.joint, self.controls), GAP)) if self.joint else EMPTY
             ways.append(seq(joint, opt(alt(*around)), bracket, self._ref("call")))
         return alt(*ways, *self._empty_blocks())
+
+    def _may_be_listed(self) -> bool:
+        """True: models put bare objects into a list though their template shows none. Its bracket may be the answer's
+        own as well; the one behind the calls tells."""
+        return self.shape.bare and self.tools.format is ToolFormat.JSON_NATIVE and not self.tools.array
+
+    def _around(self, text: str) -> Node:
+        """What may stand in front of bare calls; with a list's bracket in it the one behind them is no text."""
+        opens = self._may_be_listed() and text.endswith("[")
+        return seq(marker(text, self.controls), Tag("list.open", EMPTY) if opens else EMPTY)
 
     def _named_before(self) -> bool:
         """True: the name stands in front of the opener of a call that is one JSON object."""
@@ -178,7 +194,10 @@ class CallReader:
             ways.insert(0, seq(GAP, self._section(), self._ref("call")))
         end = (["]"] if self.tools.array else []) + list(self.shape.section_end)
         ends = [[*end, text] for _, text in around_bare_calls(self.request) if text] if self.shape.bare else [end]
-        ways += [seq(closer(one, self.controls), Ref("body")) for one in ends if one]
+        if self._may_be_listed():
+            ways.append(seq(GAP, Tag("list.close", lit("]")), Commit("body"), self._behind()))
+            ends = [one for one in ends if one != ["]"]]
+        ways += [seq(closer(one, self.controls), self._behind()) for one in ends if one]
         # What closes a call closes it once more, and the brace of an object too many: neither is text. Where a value
         # may hold the word that closes a call, one right behind the value's own closer would settle too much.
         tagged = self.tools.format is ToolFormat.TAG_WITH_TAGGED and self.tools.syntax is None
@@ -189,7 +208,11 @@ class CallReader:
         lead = seq(SPACE if tagged else EMPTY, opt(seq(GAP, lit("}"))) if has_braces else EMPTY, GAP)
         doubled = dict.fromkeys(tag for word in closing if is_tag(tag := final_tag(word)))
         ways += [seq(lead, marker(word, self.controls), Commit("body"), self._ref("after_call")) for word in doubled]
-        return alt(*ways, Ref("body"))
+        return alt(*ways, self._behind())
+
+    def _behind(self) -> Node:
+        """What goes on behind all calls."""
+        return Ref("body") if self.unopened is None else alt(seq(GAP, self.unopened, Ref("body")), Ref("body"))
 
     def _call(self) -> Node:
         wired = wire_id(self.tools)

@@ -19,25 +19,33 @@ _WS = Ref("json.ws")
 _COLON = seq(_WS, lit(":"), _WS)
 _ESCAPE = seq(lit("\\"), alt(chars('"\\/bfnrt'), seq(lit("u"), Repeat(HEX, 4, 4))))
 _CHAR = alt(Class(PLAIN), _ESCAPE)
-_MEMBER = seq(Ref("json.string"), _COLON, Ref("json.value"), _WS)
-_MEMBERS = alt(lit("}"), seq(_MEMBER, Repeat(seq(lit(","), _WS, _MEMBER)), lit("}")))
-_FLAT = alt(Ref("json.string"), Ref("json.number"), lit("true"), lit("false"), lit("null"))
+# Values in front of the name, where the object may still be text: its strings may hold what ends text.
+_UNSURE = "unsure"
 # What models call the arguments when they forget what their template calls them.
 _SYNONYMS = ("arguments", "parameters")
 
 
 class JsonReader:
     """Reader rules of JSON calls. ``any_name``: undeclared names are read too. ``bare``: nothing but the object's own
-    text tells that it is a call, so a declared name has to, or name and arguments together."""
+    text tells that it is a call, so a declared name has to, or name and arguments together. ends: texts that end an
+    answer or reasoning at once; inside a string in front of the name both ways are read on, unless it is bare."""
 
     def __init__(
-        self, shape: JsonShape | None, names: Iterable[str], *, bare: bool, any_name: bool, prefix: str = ""
+        self,
+        shape: JsonShape | None,
+        names: Iterable[str],
+        *,
+        bare: bool,
+        any_name: bool,
+        prefix: str = "",
+        ends: Iterable[str] = (),
     ) -> None:
         self.shape = shape
         self.names = tuple(names)
         self.bare = bare
         self.any_name = any_name
         self.prefix = prefix
+        self.char = alt(*(seq(lit(end), Commit("body")) for end in ends if not bare), _CHAR)
         self.made: dict[str, Node] = {}
         self.roles: dict[Path, str] = {}
         if shape is not None:
@@ -49,7 +57,8 @@ class JsonReader:
 
     def rules(self) -> dict[str, Node]:
         """The rules that :meth:`object` and :meth:`arguments` refer to."""
-        return {**json_rules(), "json.members": _MEMBERS, **self.made}
+        unsure = {**json_rules(prefix=_UNSURE), f"{_UNSURE}.string": seq(lit('"'), Repeat(self.char), lit('"'))}
+        return {**json_rules(), **unsure, **_members("json"), **_members(_UNSURE), **self.made}
 
     def object(self) -> Node:
         """The object of one call, to its closing brace."""
@@ -61,10 +70,11 @@ class JsonReader:
     def arguments(self, *, committed: bool) -> Node:
         """Arguments: an object, a string that holds one, or something else that is JSON. ``committed``: in a call."""
         settle = Commit(self.prefix + "args") if committed else EMPTY
-        other = alt(Ref("json.array"), Ref("json.number"), lit("true"), lit("false"))
+        kind, char = ("json", _CHAR) if committed else (_UNSURE, self.char)
+        other = alt(Ref(f"{kind}.array"), Ref("json.number"), lit("true"), lit("false"))
         return alt(
-            Tag("args", seq(lit("{"), settle, _WS, Ref("json.members"))),
-            seq(lit('"'), Tag("args.json", Repeat(_CHAR)), lit('"')),
+            Tag("args", seq(lit("{"), settle, _WS, Ref(f"{kind}.members"))),
+            seq(lit('"'), Tag("args.json", Repeat(char)), lit('"')),
             lit("null"),
             Tag("args", other),
         )
@@ -103,7 +113,8 @@ class JsonReader:
                 ways.append(seq(text, self._value(here, seen), _WS, Ref(self._rule("next", path, after))))
             else:
                 ways.append(seq(text, lit("{"), _WS, self._members(here, seen)))
-        value = _FLAT if unsure else Ref("json.value")
+        named = "name" in {self.roles[done] for done in seen}
+        value = Ref("json.value") if named else _FLAT if unsure else Ref(f"{_UNSURE}.value")
         other = seq(_other_string(due), _COLON, value, _WS, Ref(self._rule("next", path, seen)))
         return alt(*ways, other)
 
@@ -123,7 +134,7 @@ class JsonReader:
             return seq(name, Commit("body")) if settles else name
         if role == "args":
             return self.arguments(committed="name" in read)
-        text = seq(lit('"'), Tag("id.json", Repeat(_CHAR)), lit('"'))
+        text = seq(lit('"'), Tag("id.json", Repeat(_CHAR if "name" in read else self.char)), lit('"'))
         return alt(text, Tag("id", Repeat(DIGIT, min=1)), lit("null"))
 
     def _next(self, path: Path, seen: frozenset[Path]) -> Node:
@@ -133,6 +144,15 @@ class JsonReader:
         read = {self.roles[done] for done in seen}
         needed = {"name", "args"} if self.bare and self.any_name else {"name"}
         return alt(more, lit("}")) if needed <= read else more
+
+
+_FLAT = alt(Ref(f"{_UNSURE}.string"), Ref("json.number"), lit("true"), lit("false"), lit("null"))
+
+
+def _members(prefix: str) -> dict[str, Node]:
+    """The rest of an object behind its brace."""
+    member = seq(Ref("json.string"), _COLON, Ref(f"{prefix}.value"), _WS)
+    return {f"{prefix}.members": alt(lit("}"), seq(member, Repeat(seq(lit(","), _WS, member)), lit("}")))}
 
 
 def _other_string(keys: Iterable[str]) -> Node:

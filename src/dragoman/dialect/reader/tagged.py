@@ -283,7 +283,9 @@ class TaggedReader:
             if not piece.text and not behind and following is Slot.KEY:
                 return Repeat(chars(SPACES), min=1)  # nothing else parts a type word from the key
             lead = layout_before(piece.before) if behind else GAP
-            text = loose(piece.text, self.controls) if piece.text else EMPTY
+            # Behind an opener the text in front of the value is markers alone.
+            settles = bool(self.opening.text) and Slot.VALUE not in self.pieces[:at]
+            text = loose(piece.text, self.controls, settles=settles) if piece.text else EMPTY
             return seq(lead, text, GAP if piece.after and following not in (None, Slot.VALUE) else EMPTY)
         ends = SPACES + (word_end(following) if isinstance(following, Marker) else "")
         known = alt(*(lit(word) for word in dict.fromkeys(word for _, word in self.profile.type_words)))

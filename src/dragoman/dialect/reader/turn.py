@@ -29,7 +29,21 @@ from dragoman.dialect.reader.calls import CallReader
 from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.shape import call_shape, final_tag, is_tag, joint, opening_word
 from dragoman.dialect.tolerances import REASONING, other_forms, short_opener
-from dragoman.grammar.nodes import EMPTY, Commit, Node, Recovery, Ref, Tag, alt, chars, complement, lit, opt, seq
+from dragoman.grammar.nodes import (
+    EMPTY,
+    Commit,
+    Literal,
+    Node,
+    Recovery,
+    Ref,
+    Tag,
+    alt,
+    chars,
+    complement,
+    lit,
+    opt,
+    seq,
+)
 from dragoman.template.profile import ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 
 _BODY = Ref("body")
@@ -44,6 +58,7 @@ def reader_rules(
     recovery = {"body": Recovery("body")}
     rules: dict[str, Node] = {}
     calls: list[Node] = []
+    reasoning = read_as_reasoning(profile, request)
     forced: list[Node] = []  # forms that nothing tells from text: only where a turn or an answer begins
     if profile.tools is not None and request.reads_calls:
         further = (*other_forms(profile.tools, request), *call_forms(profile))
@@ -58,6 +73,8 @@ def reader_rules(
                 header_tags=tags,
                 namespace=namespace,
                 joint="" if i else joint(profile),
+                ends=_ends_of_text(profile, controls),
+                unopened=_closed(reasoning, controls) if request.read_reasoning and reasoning.close.text else None,
             )
             rules |= reader.rules()
             (forced if i and reader.shape.bare else calls).append(reader.openings())
@@ -85,6 +102,12 @@ def reader_rules(
         again.append(seq(GAP, marker(written, controls), Commit("body"), start))
     rules["turn"] = seq(Commit("body"), alt(*again, start))
     return rules, recovery
+
+
+def _ends_of_text(profile: Profile, controls: frozenset[str]) -> tuple[str, ...]:
+    """The texts that end an answer or reasoning wherever they stand, those left out that no string can hold."""
+    found = dict.fromkeys([*all_stops(profile), *inner_markers(profile, calls=False)])
+    return tuple(text for text in found if isinstance(marker(text, controls), Literal))
 
 
 def empty_blocks(profile: Profile) -> tuple[str, ...]:
@@ -120,6 +143,11 @@ def _later_reasoning(profile: Profile, request: DialectRequest, controls: frozen
     if not request.read_reasoning or not placed or not reasoning.close.text:
         return []
     return [seq(layout_before(reasoning.open.before), _opened(reasoning, controls), Ref("reasoning"))]
+
+
+def _closed(reasoning: ReasoningProfile, controls: frozenset[str]) -> Node:
+    """The closer of reasoning, read to its end."""
+    return seq(loose(reasoning.close.text, controls), Commit("body"), layout_after(reasoning.close.after))
 
 
 def _opened(reasoning: ReasoningProfile, controls: frozenset[str]) -> Node:
@@ -224,8 +252,7 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     reasoning = read_as_reasoning(profile, request)
     if not request.read_reasoning or not reasoning.close.text:
         return answer
-    close = loose(reasoning.close.text, controls)
-    closed = seq(close, Commit("body"), layout_after(reasoning.close.after))
+    closed = _closed(reasoning, controls)
     rules["reasoning"] = seq(
         Tag("reasoning", TEXT),
         alt(seq(layout_before(reasoning.close.before), closed, Ref("start")), Ref("interrupt")),
