@@ -15,6 +15,8 @@ class Limits:
     machine_threads: int = 4_096
     # Memoised states of one program; past it the cache is dropped and filled anew, as RE2 does.
     machine_states: int = 20_000
+    # Short pieces of text whose way through one program is remembered: a vocabulary's common tokens, about 2 MB.
+    machine_pieces: int = 16_384
     # Nesting of calls: JSON nested 2,000 deep must work, three calls a level.
     machine_depth: int = 20_000
     # Bytes that may be withheld because live threads dispute them; past it reading recovers.

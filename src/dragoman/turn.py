@@ -165,18 +165,16 @@ class Turn:
         reader = self._reader
         if reader is None or type(chunk) is not self._type:
             reader = self._reader_for(chunk)
-        deltas, self._opening = self._opening, []
-        items: Sequence[Item]
         if isinstance(chunk, str):
-            items = (chunk.encode("utf-8", "replace"),)
+            deltas = self._push(reader.feed(chunk.encode("utf-8", "replace")))
         elif isinstance(chunk, _BYTES):
-            items = (self._utf8.feed(bytes(chunk)),)
+            deltas = self._push(reader.feed(self._utf8.feed(bytes(chunk))))
         else:
-            items = self._tokens(chunk, reader)
-        for item in items:
-            events = reader.feed(item)
-            if events:
-                deltas += _merged(self._builder.push_all(events))
+            deltas = []
+            for item in self._tokens(chunk, reader):
+                deltas += self._push(reader.feed(item))
+        if self._opening:
+            deltas, self._opening = [*self._opening, *deltas], []
         if reader.behind:
             self._note_behind(reader, final=False)
         return deltas
@@ -237,7 +235,7 @@ class Turn:
         return self._reader or self._start(None)
 
     def _push(self, events: list[Event]) -> list[Delta]:
-        return _merged(self._builder.push_all(events))
+        return _merged(self._builder.push_all(events)) if events else []
 
     def _reader_for(self, chunk: Chunk) -> Reader:
         kind = _kind(chunk)

@@ -94,7 +94,8 @@ def request(fmt: ChatFormat, attack: str, *, calls: bool, system: str) -> dict[s
 
     arguments = {attack: text("v"), "list": [text("i"), {text("k"): text("n")}], "object": {attack: text("o")}}
     call_id = text("call")
-    call = {"id": call_id, "type": "function", "function": {"name": f"f{attack}", "arguments": arguments}}
+    called: dict[str, Any] = {"name": f"f{attack}", "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": called}
     described = {"type": "string", "description": text("d"), "enum": [text("e")], "title": text("t"), attack: text("x")}
     nested = {"type": "object", "properties": {attack: described}, "required": [attack]}
     parameters = {
@@ -120,7 +121,7 @@ def request(fmt: ChatFormat, attack: str, *, calls: bool, system: str) -> dict[s
     if calls:
         result = {"role": "tool", "tool_call_id": call_id, "name": f"f{attack}", "content": text("result")}
         said = {"role": "assistant", "content": "", "reasoning_content": text("r"), "tool_calls": [call]}
-        spelled = {**call, "function": {**call["function"], "arguments": json.dumps(arguments, ensure_ascii=False)}}
+        spelled = {**call, "function": {**called, "arguments": json.dumps(arguments, ensure_ascii=False)}}
         parts = [{"type": "text", "text": text("part")}, {"type": "text", "text": text("part")}]
         messages += [
             said,

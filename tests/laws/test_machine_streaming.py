@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.events import Closed, Event, Opened, Text
 from dragoman.grammar.compile import compile_reader, compile_writer
-from dragoman.grammar.nodes import EMPTY, Atomic, Choice, Class, Grammar, Literal, Ref, Sequence, Tag
+from dragoman.grammar.nodes import EMPTY, Atomic, Choice, Class, Grammar, Literal, Ref, Sequence, Tag, chars
 from dragoman.grammar.program import Program
 from dragoman.grammar.run import Run
 from tests import strategies
@@ -58,6 +58,50 @@ def test_any_chunking_gives_the_same_events(data: st.DataObject) -> None:
         assert merged(events) == merged(settled)
         assert run.finish() == accepted
         assert merged(events + run.take()) == merged(settled + rest)
+
+
+@law
+@given(st.data())
+def test_pieces_that_are_known_already_give_the_same_events(data: st.DataObject) -> None:
+    grammar = data.draw(strategies.grammars())
+    program = compile_reader(grammar)
+    text = data.draw(strategies.texts(grammar))
+    pieces = data.draw(strategies.chunkings(text))
+    found = []
+    for _ in range(3):  # the first reading remembers what the others meet again
+        run = Run(program)
+        events: list[Event] = []
+        for piece in pieces:
+            at = run.position
+            if piece and run.feed_text(piece):
+                events.append(Text(piece, at))
+                assert (run.settled, run.withheld, run.take()) == (run.position, b"", [])
+                continue
+            if run.feed(piece) < len(piece):
+                break
+            events += run.take()
+        ended = run.finish()
+        found.append((run.position, run.state, run.label, run.label_position, ended, merged(events + run.take())))
+    assert found[0] == found[1] == found[2]
+    whole = Run(program)
+    whole.feed(text)
+    whole.finish()
+    assert found[2][5] == merged(whole.take())
+
+
+def test_pieces_of_text_are_known_the_second_time() -> None:
+    program = compile_reader(Grammar({"root": Tag("content", lazy_star(chars("abcdé")))}, "root"))
+    known = []
+    for _ in range(2):
+        run = Run(program)
+        run.feed(b"a")
+        run.take()
+        for piece in ("ab", "é", "éa", "cé"):
+            known.append(run.feed_text(piece.encode()))
+            if not known[-1]:
+                assert run.feed(piece.encode()) == len(piece.encode())
+                assert run.take() == [Text(piece.encode(), run.position - len(piece.encode()))]
+    assert known == [False] * 4 + [True] * 4
 
 
 @law

@@ -144,6 +144,34 @@ def test_the_python_reader_does_not_depend_on_the_pieces(text: str) -> None:
     assert "".join(map(reader.feed, text)) + reader.finish() == python_to_json(text)
 
 
+@given(JSON_LIKE | JSON_VALUES.map(json.dumps) | JSON_VALUES.map(repr), st.data())
+@settings(deadline=None)
+def test_pieces_are_read_as_marks_are(text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=20)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    reader, by_marks = PythonToJson(), PythonToJson()
+    written = "".join(map(reader.feed, pieces)) + reader.finish()
+    by_marks._read_by_marks()
+    assert written == by_marks._convert(text, final=False) + by_marks.finish()
+    assert reader.odd == by_marks.odd
+
+
+@pytest.mark.parametrize(
+    ("written", "streamed"),
+    [
+        ('[1, {"a": "b c", "d": nu', '[1, {"a": "b c", "d": '),
+        ('["a\\n b", "", -1.5e3, true, [', '["a\\n b", "", -1.5e3, true, ['),
+        ('["a", \'b\', "c d', '["a", "b", "c d'),
+        ('[None, {"k": "v"}, "w', '[null, {"k": "v"}, "w'),
+    ],
+)
+def test_json_waits_for_a_mark_at_the_most(written: str, streamed: str) -> None:
+    for size in range(1, 9):
+        reader = PythonToJson()
+        pieces = [written[at : at + size] for at in range(0, len(written), size)]
+        assert "".join(map(reader.feed, pieces)) == streamed
+
+
 @pytest.mark.parametrize(
     ("written", "read"),
     [

@@ -42,16 +42,30 @@ class State:
     """A set (ordered in a reader) of threads, with its memo of steps.
 
     next: symbol -> (state, class moves or None where the only class goes on without events, commits passed).
+    pieces: short runs of bytes, as models write them, without moves and commits on the way -> the state behind them.
     """
 
-    __slots__ = ("accepting", "classes", "loops", "next", "number", "skip", "skip_size", "threads")
+    __slots__ = (
+        "accepting",
+        "classes",
+        "loop_bytes",
+        "loops",
+        "next",
+        "number",
+        "pieces",
+        "skip",
+        "skip_size",
+        "threads",
+    )
 
     def __init__(self, threads: tuple[Thread, ...], classes: int, number: int) -> None:
         self.threads = threads
         self.classes = classes
         self.number = number
         self.next: dict[int, tuple[State, tuple[ClassMove, ...] | None, tuple[str, ...]]] = {}
+        self.pieces: dict[bytes, State] = {}
         self.loops: set[int] = set()  # bytes that change nothing
+        self.loop_bytes = b""  # the same
         self.skip: object | None = None  # compiled pattern over `loops`
         self.skip_size = 0
         self.accepting: tuple[int, tuple[Move, ...]] | bool | None = None
@@ -76,6 +90,7 @@ class Machine:
 
     def _reset(self) -> None:
         self._states: dict[tuple[Thread, ...], State] = {}
+        self._spare_pieces = self.limits.machine_pieces
         self.frames.reset()
         self._starts: dict[str, State] = {}
 
@@ -115,7 +130,14 @@ class Machine:
                     state.next[symbol] = known
                     if known[0] is state and known[1] is None and not known[2]:
                         state.loops.add(symbol)
+                        state.loop_bytes = bytes(loop for loop in state.loops if loop < 256)
         return known
+
+    def remember(self, state: State, piece: bytes, after: State) -> None:
+        """``piece`` leads from ``state`` to ``after`` and tells nothing on its way."""
+        if self._spare_pieces:
+            self._spare_pieces -= 1
+            state.pieces[piece] = after
 
     def accept(self, state: State) -> tuple[int, tuple[Move, ...]] | None:
         """(history class, further events) of the best thread that is complete here, if one is."""

@@ -18,6 +18,8 @@ from dragoman.grammar.program import ATOMIC, Program
 _SKIP_FROM = 8
 # Fewer bytes than this are looked at one by one: a token's bytes cost less than the pattern.
 _SKIP_LEAST = 16
+# Pieces of at most so many bytes are remembered: most tokens are shorter.
+_PIECE = 16
 
 
 class _Node:
@@ -58,6 +60,7 @@ class Run:
         self._held: list[Event] = []  # events inside an open atomic region
         self._released: list[Event] = []  # events before it that the same call still has to give
         self._atomic = 0
+        self._calm = False  # the last :meth:`take` left nothing disputed and nothing withheld, inside a region
 
     @property
     def alive(self) -> bool:
@@ -75,8 +78,11 @@ class Run:
 
     def feed(self, data: bytes) -> int:
         """Consume ``data``; how many bytes before all threads died (``len(data)``: alive)."""
-        state, position = self.state, self.position
+        before = state = self.state
+        position = self.position
+        self._calm = False
         at, end = 0, len(data)
+        told = False
         while at < end:
             known = state.next.get(data[at])
             if known is None:
@@ -95,17 +101,39 @@ class Run:
                 break
             if commits:
                 self.label, self.label_position = commits[0], position + at + 1
+                told = True
             if moves is not None:
                 self._move(moves, position + at)
+                told = True
             state = after
             at += 1
         self.state = state
         self.position = position + at
         self._pending += data if at == end else data[:at]
+        if not told and at == end <= _PIECE and data.translate(None, before.loop_bytes):
+            self.machine.remember(before, data, state)
         return at
+
+    def feed_text(self, data: bytes) -> bool:
+        """True: ``data`` is text of the open region and nothing else, and is consumed and taken with that.
+
+        False: nothing is known of it; nothing changed.
+        """
+        state = self.state
+        if not self._calm:
+            return False
+        if data.translate(None, state.loop_bytes):
+            after = state.pieces.get(data)
+            if after is None:
+                return False
+            self.state = after
+        self.position += len(data)
+        self._taken = self.position
+        return True
 
     def feed_symbol(self, symbol: int, text: bytes) -> bool:
         """Consume one control token, whose text is ``text``; False (nothing changed): no thread takes it."""
+        self._calm = False
         try:
             after, moves, commits = self.machine.step(self.state, symbol)
         except LimitError as error:
@@ -157,6 +185,7 @@ class Run:
 
     def finish(self) -> bool:
         """The input ends here. True: the best complete parse is settled and :meth:`take` gives the rest."""
+        self._calm = False
         best = self.machine.accept(self.state)
         if best is None:
             return False
@@ -190,6 +219,7 @@ class Run:
             self._held += out
         else:
             released += out
+            self._calm = len(self._histories) == 1 and self._depth > 0 and not self._pending
         for event in released:
             if isinstance(event, Opened):
                 self.path.append(event.tag)
@@ -200,6 +230,7 @@ class Run:
     def _take_text(self) -> list[Event]:
         """What most pieces are: text of the open region, nothing opened or closed and nothing disputed."""
         self._histories[0].parent = None
+        self._calm = self._depth > 0
         if not self._pending:
             return []
         data, at = bytes(self._pending), self._taken

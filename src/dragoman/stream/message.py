@@ -41,6 +41,8 @@ class _Region:
         """The text of the next bytes; what is no UTF-8 becomes U+FFFD."""
         if self._rest:
             data = self._rest + data
+        elif data.isascii():
+            return data.decode()
         text, used = codecs.utf_8_decode(data, "replace", final)
         self._rest = data[used:]
         return text

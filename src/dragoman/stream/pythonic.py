@@ -10,19 +10,31 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dragoman.stream.json_pieces import (
+    ALIKE,
+    BEHIND,
+    BEHIND_EMPTY,
+    DELIMITERS,
+    INSIDE,
+    INSIDE_EMPTY,
+    LONGEST,
+    NUMBER,
+    OUTSIDE,
+    PENDING,
+    SHORT,
+    WHITE_MARK,
+    read_piece,
+    remembered_piece,
+)
 from dragoman.stream.json_text import escaped, quoted
 
 _WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 _JSON_WORDS: Final = ("true", "false", "null")
-_WHITE: Final = r"[ \t\r\n]"
-_DELIMITERS: Final = r" \t\r\n'\"()\[\]{},:"
-_BLANKS: Final = re.compile(f"{_WHITE}+")
-_WORD: Final = re.compile(f"[^{_DELIMITERS}]+")
+_BLANKS: Final = re.compile(f"{WHITE_MARK}+")
+_WORD: Final = re.compile(f"[^{DELIMITERS}]+")
 _PREFIX: Final = re.compile(r"[rRbBfFuU]{1,2}")
-# Numbers: JSON's, the beginning of one, Python's. Longer ones than this are read only where they are JSON.
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+# Numbers: the beginning of one of JSON's, Python's.
 _BEGUN: Final = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][-+]?[0-9]*)?")
-_LONGEST: Final = 512
 _DIGITS: Final = r"[0-9](?:_?[0-9])*"
 _DECIMAL: Final = re.compile(rf"([-+]?)((?:{_DIGITS})?)(?:(\.)((?:{_DIGITS})?))?((?:[eE][-+]?{_DIGITS})?)")
 _BASED: Final = re.compile(r"[-+]?0(?:[xX](?:_?[0-9a-fA-F])+|[oO](?:_?[0-7])+|[bB](?:_?[01])+)")
@@ -34,23 +46,8 @@ _UNFINISHED: Final = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA
 _JSON_ESCAPES: Final = '"\\/bfnrt'
 # Escapes that JSON does not know, of one character.
 _ESCAPES: Final = {"\\'": "'", "\\a": "\\u0007", "\\v": "\\u000b", "\\0": "\\u0000", "\\\n": ""}
-# Whole JSON tokens of which nothing has to wait: most of most values, and much faster than mark by mark.
-_RUN: Final = r'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*'
-_STRING_END: Final = rf'"(?={_WHITE}*[,:\]}}])'
-_TOKEN: Final = (
-    rf"{_WHITE}|[\[{{:\]}}]|,(?={_WHITE}*[^ \t\r\n\])}}])"
-    rf'|"{_RUN}{_STRING_END}|(?:{_NUMBER.pattern}|true|false|null)(?={_WHITE}*[,\]}}])'
-)
-_ALIKE: Final = re.compile(f"(?:{_TOKEN})+")
-# A piece of such JSON, from outside of strings or from inside of one, and what it may end with: the beginning of a
-# string, or what waits for the next mark (the end of a string, a comma, a word).
-_PIECE: Final = (
-    rf'(?:{_TOKEN})*(?:(?P<open>"{_RUN})(?P<shut>")?|(?P<comma>,)(?P<gap>{_WHITE}*)'
-    rf"|(?P<word>[^{_DELIMITERS}]+)(?P<blank>{_WHITE}*))?"
-)
-_FROM_OUTSIDE: Final = re.compile(_PIECE)
-_FROM_INSIDE: Final = re.compile(rf'{_RUN}(?P<end>"(?:(?={_WHITE}*[,:\]}}]){_PIECE})?)?')
-_PENDING: Final = 32  # characters that wait and are looked at once more with the next piece
+# Where what waits is told apart again: a comma in front of a word, the word, white space.
+_WAITS: Final = re.compile(rf"(,{WHITE_MARK}*(?=[^ \t\r\n])|,|)(.*?)({WHITE_MARK}*)", re.DOTALL)
 
 
 class _Paren:
@@ -75,8 +72,10 @@ class PythonToJson:
         "_fresh",
         "_held",
         "_open",
+        "_place",
         "_prefix",
         "_quote",
+        "_rest",
         "_undecided",
         "_unsure",
         "_waiting",
@@ -87,6 +86,9 @@ class PythonToJson:
 
     def __init__(self) -> None:
         self.odd: str | None = None
+        # Of JSON: where we are and what waits. None: the text is read mark by mark, and the rest says where we are.
+        self._place: int | None = OUTSIDE
+        self._rest = ""
         self._waiting = ""  # a quote or comma that the next mark decides about, and white space behind it
         self._word: list[str] = []  # the bare word that we are in, or behind
         self._white = ""  # behind either
@@ -99,58 +101,51 @@ class PythonToJson:
         self._undecided: list[str] | None = None  # and the text from the first of these on
 
     def feed(self, text: str) -> str:
+        if self._place is not None:
+            read = remembered_piece if len(text) <= SHORT else read_piece
+            piece = read(self._place, self._rest, text)
+            if piece is not None:
+                out, self._place, self._rest = piece
+                return out
+            self._read_by_marks()
+        out = self._convert(text, final=False)
         if not (self._held or self._prefix or self._open):
-            if self._quote and _PLAIN.fullmatch(text):  # what most pieces are
-                self._fresh = ""
-                return text
-            if self._quote in ("", '"'):
-                piece = self._json(text)
-                if piece is not None:
-                    return piece
-        return self._convert(text, final=False)
+            self._read_pieces()
+        return out
 
-    def _json(self, text: str) -> str | None:
-        """The piece, where it is JSON and at most its end has to wait; None: to be read mark by mark."""
-        over = False
-        if self._waiting or self._word:
-            over = self._waiting.startswith('"')  # a string that may go on in another one
-            if len(self._word) > (0 if over else 1) or len(self._white) > _PENDING:
-                return None
-            text = "".join([self._waiting, *self._word, self._white, text])
-        if len(text) > _LONGEST:
-            return None
-        if over or self._quote:
-            match = _FROM_INSIDE.match(text)
-            if match is None or match.end() < len(text):
-                return None
-            end = match["end"]
-            if end is None or end == '"':  # nothing behind the string
-                if over:
-                    return None
-                fresh = "" if len(text) > len(end or "") else self._fresh
-                return self._waits(text, "" if end else '"', end or "", fresh)
+    def _read_by_marks(self) -> None:
+        """From here on mark by mark."""
+        place, rest = self._place, self._rest
+        if place is None:
+            return
+        self._place, self._rest = None, ""
+        self._quote = '"' if place in (INSIDE, INSIDE_EMPTY) else ""
+        self._fresh = '"' if place in (INSIDE_EMPTY, BEHIND_EMPTY) else ""
+        if place in (BEHIND, BEHIND_EMPTY):
+            self._waiting, self._word, self._white = '"', [], rest[1:]
         else:
-            match = _FROM_OUTSIDE.match(text)
-            if match is None or match.end() < len(text):
-                return None
-        opened = match["open"]
-        if opened is not None:
-            shut = match["shut"]
-            return self._waits(text, "" if shut else '"', shut or "", '"' if opened == '"' else "")
-        if match["comma"]:
-            return self._waits(text, "", ",", "", white=match["gap"])
-        return self._waits(text, "", "", "", word=match["word"] or "", white=match["blank"] or "")
+            match = _WAITS.fullmatch(rest)
+            assert match is not None
+            self._waiting, word, self._white = match.groups()
+            self._word = [word] if word else []
 
-    def _waits(self, text: str, quote: str, waiting: str, fresh: str, *, word: str = "", white: str = "") -> str:
-        """The text without what waits at its end, and what is to be known of it."""
-        self._quote, self._waiting, self._fresh, self._white = quote, waiting, fresh, white
-        self._word.clear()
-        if word:
-            self._word.append(word)
-        held = len(waiting) + len(word) + len(white)
-        return text[:-held] if held else text
+    def _read_pieces(self) -> None:
+        """From here on piece by piece, if what waits allows it."""
+        rest = "".join([self._waiting, *self._word, self._white])
+        if len(rest) > PENDING:
+            return
+        if self._quote == '"':
+            self._place = INSIDE_EMPTY if self._fresh else INSIDE
+        elif not self._quote and not self._waiting.startswith('"'):
+            self._place = OUTSIDE
+        elif not self._quote and not self._word and self._fresh in ("", '"'):
+            self._place = BEHIND_EMPTY if self._fresh else BEHIND
+        else:
+            return
+        self._rest, self._waiting, self._word, self._white = rest, "", [], ""
 
     def finish(self) -> str:
+        self._read_by_marks()
         out = [self._convert("", final=True)]
         self._put(out, self._settled())
         for paren in self._open:
@@ -160,6 +155,7 @@ class PythonToJson:
 
     def release(self) -> tuple[str, str]:
         """In place of finish: what is sure of the text that waits, and what is not."""
+        self._read_by_marks()
         word = "".join(self._word)
         if self._undecided is not None:
             return "", "".join([*self._undecided, self._waiting, word, self._white, self._held])
@@ -190,7 +186,7 @@ class PythonToJson:
             if blanks := _BLANKS.match(text, at):
                 self._white += blanks[0]
                 return blanks.end()
-        elif not self._open and (alike := _ALIKE.match(text, at)):
+        elif not self._open and (alike := ALIKE.match(text, at)):
             out.append(alike[0])
             return alike.end()
         if word := _WORD.match(text, at):
@@ -363,9 +359,9 @@ def python_to_json(text: str) -> str:
 
 def json_scalar(word: str) -> str | None:
     """The JSON text of a number or word of JSON's or Python's; None for everything else."""
-    if word in _JSON_WORDS or _NUMBER.fullmatch(word):
+    if word in _JSON_WORDS or NUMBER.fullmatch(word):
         return word
-    if word in _WORDS or len(word) > _LONGEST:
+    if word in _WORDS or len(word) > LONGEST:
         return _WORDS.get(word)
     if _BASED.fullmatch(word):
         return str(int(word.replace("_", ""), 0))

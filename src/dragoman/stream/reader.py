@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.errors import OutputError
-from dragoman.events import Closed, Event, Failed, Opened, Text
+from dragoman.events import Closed, Event, Failed, Opened, Text, text_event
 from dragoman.grammar.program import Program
 from dragoman.grammar.run import Run
 
@@ -93,6 +93,10 @@ class Reader:
 
     def feed(self, item: Item) -> list[Event]:
         """Read one piece; what has settled. After the stop nothing is read."""
+        run = self._run
+        at = run.position
+        if at >= 0 and item and type(item) is bytes and not (self.ended or self._controls) and run.feed_text(item):
+            return [text_event(item, at)]
         out: list[Event] = []
         if self.ended:
             self._add_behind(item)

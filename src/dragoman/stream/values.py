@@ -69,13 +69,13 @@ class JsonValue:
     Held: white space at the end, and a number or word that is the whole value.
     """
 
-    __slots__ = ("_begun", "_converter", "_held", "_scalar", "_string", "_written", "problem")
+    __slots__ = ("_converter", "_held", "_nested", "_scalar", "_string", "_written", "problem")
 
     def __init__(self) -> None:
         self.problem: str | None = None
         # Before the value has begun: its first word; afterwards: white space that may be the end.
         self._held: list[str] = []
-        self._begun = False
+        self._nested = False  # it is an object, an array or in quotes
         self._scalar: list[str] | None = None
         self._string: StringValue | None = None
         self._converter = PythonToJson()
@@ -85,38 +85,44 @@ class JsonValue:
         return ""
 
     def feed(self, text: str) -> str:
+        if self._nested:
+            if self._held or text[-1:] in WHITE:
+                text = self._without_end(text)
+            out = self._converter.feed(text)
+            self._written.append(out)
+            return out
         if self._string is not None:
             return self._string.feed(text)
+        if self._scalar is not None:
+            self._scalar.append(text)
+            return ""
+        begun = "".join([*self._held, text]).lstrip(WHITE)
+        kind = _kind(begun, whole=False)
+        if kind is None:
+            self._held = [begun]
+            return ""
+        self._held = []
+        if kind == "text":
+            return self._as_string(begun)
+        if kind == "scalar":
+            self._scalar = [begun]
+            return ""
+        self._nested = True
+        return self.feed(begun)
+
+    def _without_end(self, text: str) -> str:
+        """What goes on: white space at the end of a piece may be the end of the value."""
         body = text.rstrip(WHITE)
         if not body:
-            if self._held or self._begun:
-                self._held.append(text)
+            self._held.append(text)
             return ""
-        white = text[len(body) :] if len(body) < len(text) else ""
-        if self._held:
-            body = "".join([*self._held, body])
-        if not self._begun:
-            body = body.lstrip(WHITE)
-            kind = _kind(body + white, whole=False)
-            if kind is None:
-                self._held = [body + white]
-                return ""
-            self._begun = True
-            if kind == "text":
-                return self._as_string(body + white)
-            self._scalar = [] if kind == "scalar" else None
-        self._held = [white] if white else []
-        if self._scalar is not None:
-            self._scalar.append(body)
-            return ""
-        out = self._converter.feed(body)
-        self._written.append(out)
-        return out
+        held, self._held = self._held, [text[len(body) :]] if len(body) < len(text) else []
+        return "".join([*held, body])
 
     def finish(self) -> str:
         if self._string is not None:
             return self._string.finish()
-        if not self._begun or self._scalar is not None:
+        if not self._nested:
             text = "".join(self._held if self._scalar is None else self._scalar).rstrip(WHITE)
             scalar = json_scalar(text)
             return self._as_string(text) + '"' if scalar is None else scalar
@@ -131,9 +137,9 @@ class JsonValue:
         if self._string is not None:
             return self._string.release()
         if self._scalar is not None:
-            text = "".join(self._scalar)
+            text = "".join(self._scalar).rstrip(WHITE)
             return (text, "") if begins_scalar(text) else ("", text)
-        return self._converter.release() if self._begun else ("", "".join(self._held).strip(WHITE))
+        return self._converter.release() if self._nested else ("", "".join(self._held).strip(WHITE))
 
     def _as_string(self, text: str) -> str:
         self.problem = "is no JSON, taken as a string"
