@@ -359,8 +359,11 @@ def ratios(result: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def maskbench() -> list[tuple[Any, Any]]:
-    """The sample of MaskBench in the corpus folder, where there is one: schemas with their valid instances."""
+def maskbench(*, empty: bool = False) -> list[tuple[Any, Any]]:
+    """The sample of MaskBench in the corpus folder, where there is one: schemas with one of their valid instances.
+
+    ``empty``: also those that come with no valid instance; None stands in its place.
+    """
     named = os.environ.get("DRAGOMAN_CORPUS")
     folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "corpus"
     file = folder / "json_schema" / "maskbench.jsonl"
@@ -368,8 +371,8 @@ def maskbench() -> list[tuple[Any, Any]]:
     for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
         entry = json.loads(line)
         valid = [test for test in entry["tests"] if test.get("valid")]
-        if valid:
-            found.append((entry["schema"], valid[0].get("data", valid[0].get("instance"))))
+        if valid or empty:
+            found.append((entry["schema"], valid[0].get("data", valid[0].get("instance")) if valid else None))
     return found
 
 

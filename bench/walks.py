@@ -131,7 +131,7 @@ def schemas() -> list[Any]:
     from bench.masks import maskbench
     from bench.tool_calls import cases
 
-    return [schema for schema, _ in [*cases(), *maskbench()]]
+    return [schema for schema, _ in [*cases(), *maskbench(empty=True)]]
 
 
 def main() -> int:
@@ -153,6 +153,7 @@ def main() -> int:
         "vocabulary": arguments.vocabulary.name,
         "seed": arguments.seed,
         "schemas": len(chosen),
+        "schemas that are accepted": len(chosen) - walker.counts["refused"],
         **walker.counts,
         "wrong": len(walker.wrong),
         "cpu s": round(process_time() - start, 1),

@@ -125,7 +125,7 @@ class PartMaker:
         """The number of the record that serves ``state``, made if it is the first of its kind; -1: none does."""
         automaton, trie, walk = self._automaton, self._trie, self._walk
         threads = automaton.threads[state]
-        if len(threads) > 1 or not COMPILED:
+        if len(threads) > 1 or not COMPILED or not self._plain(state):
             return -1
         known = trie.recorded
         local = automaton.state((threads[0] & ~(0xFFFFFF << 16),))
@@ -143,6 +143,16 @@ class PartMaker:
         if len(known) < _SHARED_PARTS:
             known.update({name: number for name in (here, key) if name is not None})
         return number
+
+    def _plain(self, state: int) -> bool:
+        """Whether what a character of one byte leads to is ``state`` again or narrow, as escapes and a closer are.
+
+        Any other is a place in a pattern, which is mostly left from elsewhere too: no record comes of it.
+        """
+        automaton = self._automaton
+        at = automaton.after[state] * 256
+        behind = set(automaton.rows[at : at + 128]) - {state, DEAD}
+        return all(automaton.width(after) < _WIDE for after in behind)
 
     def _record(self, state: int) -> Record | None:
         """A walk of ``state`` from the root, to be taken in pieces; None where rounds count or it is left elsewhere."""
@@ -302,9 +312,11 @@ class PartMaker:
             return row
         at = automaton.after[state] * 256
         after = np.asarray(automaton.rows[at : at + 256], dtype=np.int32)
-        targets, places = np.unique(after, return_inverse=True)
-        known = [numbers.setdefault(target, len(numbers)) for target in targets.tolist()]
-        return np.array(known, dtype=np.int32)[places]
+        # A row leads to few states, in long runs: one look at each run.
+        cuts = np.flatnonzero(after[1:] != after[:-1]) + 1
+        starts = [0, *cuts.tolist()]
+        known = [numbers.setdefault(target, len(numbers)) for target in after[starts].tolist()]
+        return np.repeat(np.array(known, dtype=np.int32), np.diff([*starts, 256]))
 
     def _next(self, states: Ints, symbols: npt.NDArray[np.uint8]) -> Ints:
         automaton = self._automaton

@@ -6,9 +6,10 @@ from typing import Any
 
 from dragoman.grammar.lazy_automaton import Automaton
 from dragoman.grammar.program import Op, Program
+from dragoman.grammar.walk import COMPILED
 
-# States that depend on more instructions than this are not shared.
-_SHARED_CODE = 2_000
+# States that depend on more instructions than this are not shared: compiled, a walk is soon cheaper than to read them.
+_SHARED_CODE = 300 if COMPILED else 2_000
 
 
 class _Same:
