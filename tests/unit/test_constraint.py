@@ -301,6 +301,18 @@ def test_a_trie_comes_back_from_its_bytes() -> None:
             TokenTrie.from_bytes(broken)
 
 
+@pytest.mark.parametrize("texts", [(b"a", b"ab", b"abc", b"b"), (b"a", b"ab", b"a", b"ab", b"b", b"ab")])
+def test_the_tokens_that_end_at_nodes_are_found_also_where_two_have_the_same_bytes(texts: tuple[bytes, ...]) -> None:
+    trie = TokenTrie(texts, len(texts))
+    every = np.arange(len(trie), dtype=np.int32)
+    for nodes in (every, every[::-1], every[1::2], every[:0]):
+        ending = [
+            t for node in nodes for t in trie.tokens[trie.token_start[node] : trie.token_start[node + 1]].tolist()
+        ]
+        assert trie.ending_at(nodes).tolist() == ending
+    assert sorted(trie.ending_at(every).tolist()) == list(range(len(texts)))
+
+
 def test_a_bound_that_is_reached_starts_anew_and_changes_no_mask() -> None:
     limits = replace(DEFAULT, mask_bytes=2_000)
     plain, small = schema({}), schema({}, limits)

@@ -69,9 +69,7 @@ class Leaving:
         found = self._tokens.get((first, past))
         if found is None:
             nodes = self.nodes[self.starts[first] : self.starts[past]]
-            starts = self.trie.token_start[nodes]
-            counts = self.trie.token_start[nodes + 1] - starts
-            found = self._tokens[first, past] = self.trie.tokens[np.repeat(starts, counts) + inside(counts)]
+            found = self._tokens[first, past] = self.trie.ending_at(nodes)
         return found
 
     def children(self, byte: int) -> tuple[Ints, list[int]]:

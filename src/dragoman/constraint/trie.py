@@ -118,6 +118,9 @@ class TokenTrie:
         self.recorded: dict[object, int] = {}
         self.lock = threading.RLock()
         self._behind: dict[int, Ints] = {}
+        counts = np.diff(self.token_start)
+        self._ends = counts > 0
+        self._alone = int(counts.max(initial=0)) <= 1
         self._children: tuple[Ints, Ints, Ints] | None = None
         self._levels: Levels | None = None
         self._walk: Walk | None = None
@@ -149,6 +152,17 @@ class TokenTrie:
             if not COMPILED:
                 self.levels()  # once for a vocabulary, not with the first mask
         return self._walk
+
+    def ending_at(self, nodes: Ints) -> Ints:
+        """The tokens that end at the nodes, in their order."""
+        # At most nodes one token ends or none: two tokens of the same bytes are rare.
+        ends = nodes[self._ends[nodes]]
+        at = self.token_start[ends]
+        if not self._alone:
+            counts = self.token_start[ends + 1] - at
+            at = np.repeat(at, counts) + inside(counts)
+        found: Ints = self.tokens[at]
+        return found
 
     def behind(self, byte: int) -> Ints:
         """The nodes whose edge is ``byte``."""
