@@ -246,8 +246,7 @@ def masks_for(grammar: Grammar, vocab: TokenSource, trie: TokenTrie, limits: Lim
     """Compile a lowered writer grammar for ``vocab``; VocabularyError where it cannot spell the grammar's text."""
     program = compile_writer(grammar, controls=vocab.controls, limits=limits)
     producible = trie.bytes
-    sets = {argument for op, argument, _ in program.code if op == _BYTES}
-    missing = {bits for bits in sets if not bits & producible}
+    missing = {bits for bits in program.sets if not bits & producible}
     if missing:
         missing &= {argument for at, (op, argument, _) in enumerate(program.code) if op == _BYTES and program.live[at]}
     if missing:

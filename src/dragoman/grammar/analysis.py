@@ -6,10 +6,11 @@ of 100,000 rules is as good as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from dragoman.errors import GrammarError
 from dragoman.grammar import nodes as n
+from dragoman.grammar.facts import Facts, facts
 
 # What has nothing below it that takes part in its language.
 _LEAVES = frozenset({n.Literal, n.Class, n.AnyChar, n.Ref, n.Until, n.Control, n.Commit})
@@ -72,31 +73,24 @@ def nullable(node: n.Node, rules: Mapping[str, bool]) -> bool:
 
 def nullable_rules(grammar: n.Grammar) -> dict[str, bool]:
     """rule -> may it match the empty string. Least fixpoint, linear in the size of the grammar."""
-    return _nullable_rules(grammar, {name: walk(body) for name, body in grammar.rules.items()})
-
-
-def _nullable_rules(grammar: n.Grammar, inside: Mapping[str, list[n.Node]]) -> dict[str, bool]:
-    """The same, given the nodes of each rule."""
     known = dict.fromkeys(grammar.rules, False)
-    # What a rule refers to mostly stands behind it. A rule that becomes nullable may make its users so.
-    found = False
-    for name, body in reversed(list(grammar.rules.items())):
-        known[name] = nullable(body, known)
-        found = found or known[name]
-    if not found:
+    waiting = []
+    for name, body in grammar.rules.items():
+        known[name] = facts(body).empty  # true whatever the others are, for emptiness only ever adds to emptiness
+        if known[name]:
+            waiting.append(name)
+    if not waiting:
         return known
     users: dict[str, list[str]] = {}
-    for name, nodes in inside.items():
+    for name, body in grammar.rules.items():
         if not known[name]:
-            for node in nodes:
-                if type(node) is n.Ref:
-                    users.setdefault(node.name, []).append(name)
-    waiting = [name for name in grammar.rules if not known[name]]
+            for below in facts(body).names:
+                users.setdefault(below, []).append(name)
     while waiting:
-        name = waiting.pop()
-        if not known[name] and nullable(grammar.rules[name], known):
-            known[name] = True
-            waiting += users.get(name, ())
+        for name in users.get(waiting.pop(), ()):
+            if not known[name] and nullable(grammar.rules[name], known):
+                known[name] = True
+                waiting.append(name)
     return known
 
 
@@ -129,18 +123,27 @@ def check(grammar: n.Grammar) -> dict[str, bool]:
     Raises: GrammarError for an unknown rule, left recursion (also behind nullable prefixes), a nullable repeat body or
     permutation item, an empty delimiter or closer.
     """
-    inside = {name: walk(body) for name, body in grammar.rules.items()}
-    known = _nullable_rules(grammar, inside)
+    known = nullable_rules(grammar)
     if grammar.start not in grammar.rules:
         raise GrammarError(f"the start rule {grammar.start!r} is not defined")
     for label, point in grammar.recovery.items():
         if point.rule not in grammar.rules:
             raise GrammarError(f"recovery point {label!r} names the unknown rule {point.rule!r}")
-    for name, nodes in inside.items():
-        for node in nodes:
-            if type(node) not in _SAFE:
-                _check_node(name, node, grammar, known)
-    _check_left_recursion(grammar, known)
+    edges: dict[str, Collection[str]] = {}
+    empty = {name for name, may_be in known.items() if may_be}
+    for name, body in grammar.rules.items():
+        found = facts(body)
+        if found.odd or not empty.isdisjoint(found.names):
+            for node in walk(body):
+                if type(node) not in _SAFE:
+                    _check_node(name, node, grammar, known)
+            edges[name] = _leftmost(body, known)
+        else:
+            for below in found.names:
+                if below not in known:
+                    raise GrammarError(f"names the unknown rule {below!r}", rule=name)
+            edges[name] = found.first
+    _check_left_recursion(edges)
     return known
 
 
@@ -169,11 +172,13 @@ def _check_node(rule: str, node: n.Node, grammar: n.Grammar, known: Mapping[str,
         raise GrammarError("an empty forbidden string stands everywhere", rule=rule)
 
 
-def _check_left_recursion(grammar: n.Grammar, known: Mapping[str, bool]) -> None:
-    edges = {name: _leftmost(body, known) for name, body in grammar.rules.items()}
+def _check_left_recursion(edges: Mapping[str, Collection[str]]) -> None:
+    """``edges``: the rules that each may enter before it consumes anything."""
     done: set[str] = set()
-    for root in grammar.rules:
-        path: dict[str, Iterator[str]] = {root: iter(edges[root])}
+    for root, below_root in edges.items():
+        if not below_root:
+            continue
+        path: dict[str, Iterator[str]] = {root: iter(below_root)}
         while path and root not in done:
             top = next(reversed(path))
             below = next(path[top], None)
@@ -182,5 +187,56 @@ def _check_left_recursion(grammar: n.Grammar, known: Mapping[str, bool]) -> None
                 del path[top]
             elif below in path:
                 raise GrammarError("refers to itself before it consumes anything (left recursion)", rule=below)
-            elif below not in done:
+            elif below not in done and edges[below]:
                 path[below] = iter(edges[below])
+
+
+def complete(grammar: n.Grammar) -> bool:
+    """True: nothing in any rule leads into a dead end."""
+    known = {name: facts(body) for name, body in grammar.rules.items()}
+    return not any(found.dead for found in known.values()) and len(productive(grammar.rules, known)) == len(known)
+
+
+def productive(rules: Mapping[str, n.Node], known: Mapping[str, Facts]) -> frozenset[str]:
+    """The rules among those of ``known`` that some finite text completes; look-aheads, which only forbid, aside."""
+    live: set[str] = set()
+    waiting: list[str] = []
+    for name in reversed(list(known)):  # what a rule needs mostly stands behind it
+        found = known[name]
+        if (not found.dead and live.issuperset(found.names)) or completes(rules[name], live):
+            live.add(name)
+        else:
+            waiting.append(name)
+    users: dict[str, list[str]] = {}
+    for name in waiting:
+        for ref in known[name].names:
+            users.setdefault(ref, []).append(name)
+    while waiting:
+        name = waiting.pop()
+        if name not in live and completes(rules[name], live):
+            live.add(name)
+            waiting.extend(user for user in users.get(name, ()) if user not in live)
+    return frozenset(live)
+
+
+def completes(node: n.Node, live: Collection[str]) -> bool:
+    """True: some finite text completes ``node``, where the rules ``live`` are completed."""
+    if type(node) is n.Literal:
+        return True
+    if type(node) is n.Ref:
+        return node.name in live
+    if type(node) is n.Sequence:
+        return all(completes(item, live) for item in node.items)
+    if type(node) is n.Choice:
+        return any(completes(item, live) for item in node.items)
+    if type(node) is n.Class:
+        return bool(node.ranges)
+    if type(node) is n.Repeat:
+        return node.min == 0 or completes(node.item, live)
+    if isinstance(node, n.Without | n.Tag | n.Atomic):
+        return completes(node.item, live)
+    if isinstance(node, n.Permutation):
+        needed = [item for item, required in zip(node.items, node.required, strict=True) if required]
+        joined = [node.separator] if len(needed) > 1 else []
+        return all(completes(item, live) for item in (*needed, *joined))
+    return True

@@ -6,13 +6,15 @@ fill it in. Rules are compiled one by one and linked at the end. Nothing here ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, NoReturn
 
 from dragoman.errors import GrammarError, LimitError
 from dragoman.grammar import analysis
 from dragoman.grammar import nodes as n
+from dragoman.grammar.facts import facts
 from dragoman.grammar.program import ATOMIC, Op, Program
 from dragoman.grammar.utf8 import ANY, byte_sequences
 from dragoman.limits import DEFAULT, Limits
@@ -22,6 +24,7 @@ _UNROLL = 24
 
 Code = tuple[int, Any, int]
 _BYTES, _SPLIT, _CALL = int(Op.BYTES), int(Op.SPLIT), int(Op.CALL)
+_BIT = tuple(1 << byte for byte in range(256))
 _ENDS = frozenset(map(int, (Op.ACCEPT, Op.MATCH, Op.RETURN)))
 
 
@@ -49,6 +52,41 @@ def compile_writer(
     return program
 
 
+class Block:
+    """Code that can stand anywhere, with a return of its own: its targets lie inside of it and are told from its start.
+
+    sets: the sets of bytes in it.
+    """
+
+    __slots__ = ("_args", "_following", "_ops", "_targets", "entry", "sets")
+
+    def __init__(self, code: list[Code], base: int, entry: int) -> None:
+        self._ops = [op for op, _, _ in code]
+        self._args = [argument for _, argument, _ in code]
+        self._following = [following - base for _, _, following in code]
+        self._targets = [(at, code[at]) for at, op in enumerate(self._ops) if op not in (_BYTES, Op.JUMP)]
+        self._targets = [(at, _moved(instruction, -base)) for at, instruction in self._targets]
+        self.entry = entry - base
+        self.sets = {argument for op, argument, _ in code if op == _BYTES}
+
+    def add(self, code: list[Code]) -> int:
+        """Put it behind ``code``; its entry there."""
+        base = len(code)
+        code += zip(self._ops, self._args, [at + base for at in self._following], strict=True)
+        for at, instruction in self._targets:
+            code[base + at] = _moved(instruction, base)
+        return base + self.entry
+
+
+def _moved(instruction: Code, by: int) -> Code:
+    op, argument, following = instruction
+    if op == _SPLIT:
+        return op, tuple([target + by for target in argument]), -1
+    if op == Op.LOOP:
+        argument = (*argument[:2], argument[2] + by, argument[3] + by, argument[4])
+    return op, argument, following if following < 0 else following + by
+
+
 class _Compiler:
     """One compilation. ``code`` grows; ``links`` are the calls to patch once all rules have an entry."""
 
@@ -59,6 +97,8 @@ class _Compiler:
         self.known = analysis.check(grammar)
         self.code: list[Code] = []
         self.links: list[tuple[int, str]] = []
+        self.sets: set[int] = set()  # of bytes, but for single ones
+        self.letters: set[int] = set()  # single bytes
         self.symbols: dict[int, int] = {}
         self.guards: dict[tuple[n.Node, bool], int] = {}
         self.ordered = True
@@ -77,7 +117,7 @@ class _Compiler:
             self.rule = name
             self.closed = True
             start = len(self.code)
-            rule_entry[name] = self.emit(node, back)
+            rule_entry[name] = self.block(node) if facts(node).plain else self.emit(node, back)
             if self.closed:
                 closed.append((start, len(self.code), node))
         accept = self.add(Op.ACCEPT, None, -1)
@@ -94,11 +134,29 @@ class _Compiler:
             start=self.grammar.start,
             recovery=dict(self.grammar.recovery),
             symbols=dict(self.symbols),
-            live=_live(self.code),
+            live=bytes([1]) * len(self.code) if analysis.complete(self.grammar) else _live(self.code),
             ordered=ordered,
             rule_at={at: name for name, at in rule_entry.items()},
             closed=tuple(closed),
+            sets=frozenset(self.sets.union([_BIT[letter] for letter in self.letters])),
         )
+
+    def block(self, node: n.Node) -> int:
+        """Code for a rule of characters alone, with a return of its own: copied where it was made before."""
+        found = facts(node)
+        base = len(self.code)
+        if found.block is None:
+            entry = self.emit(node, self.add(Op.RETURN, None, -1))
+            found.uses += 1
+            if found.uses > 1:
+                found.block = Block(self.code[base:], base, entry)
+            return entry
+        block: Block = found.block
+        self.sets |= block.sets
+        entry = block.add(self.code)
+        if len(self.code) > self.limits.program_instructions:
+            self.too_large()
+        return entry
 
     def add(self, op: Op, argument: Any, following: int) -> int:
         if len(self.code) >= self.limits.program_instructions:
@@ -115,25 +173,35 @@ class _Compiler:
 
     def emit(self, node: n.Node, following: int) -> int:
         """Code for ``node`` that goes on at ``following``; its entry."""
-        try:
-            emit = self._EMIT[type(node)]
-        except KeyError:
-            raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled", rule=self.rule) from None
-        entry: int = emit(self, node, following)
+        entry: int = self._EMIT.get(type(node), _unknown)(self, node, following)
         return entry
 
     def literal(self, node: n.Literal, following: int) -> int:
-        return self.chain([1 << byte for byte in reversed(node.data)], following)
+        code = self.code
+        at = len(code)
+        data = node.data
+        if not data:
+            return following
+        self.letters.update(data)
+        behind = (following, *range(at, at + len(data) - 1))
+        code += zip(repeat(_BYTES), [_BIT[byte] for byte in reversed(data)], behind)
+        if len(code) > self.limits.program_instructions:
+            self.too_large()
+        return len(code) - 1
 
     def char_class(self, node: n.Class, following: int) -> int:
-        return self.alternatives([self.chain(sets, following) for sets in _byte_sets(node.ranges)])
+        ways = _byte_sets(node.ranges)
+        if len(ways) == 1:
+            return self.chain(ways[0], following)
+        return self.alternatives([self.chain(sets, following) for sets in ways])
 
     def any_char(self, node: n.AnyChar, following: int) -> int:
         return self.alternatives([self.chain(sets, following) for sets in _byte_sets(ANY)])
 
-    def chain(self, sets: Iterable[int], following: int) -> int:
+    def chain(self, sets: Collection[int], following: int) -> int:
         """One byte of each of ``sets``, the last first."""
         code = self.code
+        self.sets.update(sets)
         for bits in sets:
             code.append((_BYTES, bits, following))
             following = len(code) - 1
@@ -145,12 +213,14 @@ class _Compiler:
         return targets[0] if len(targets) == 1 else self.add(Op.SPLIT, tuple(targets), -1)
 
     def sequence(self, node: n.Sequence, following: int) -> int:
+        emit = self._EMIT
         for item in reversed(node.items):
-            following = self.emit(item, following)
+            following = emit.get(type(item), _unknown)(self, item, following)
         return following
 
     def choice(self, node: n.Choice, following: int) -> int:
-        return self.alternatives([self.emit(item, following) for item in node.items])
+        emit = self._EMIT
+        return self.alternatives([emit.get(type(item), _unknown)(self, item, following) for item in node.items])
 
     def repeat(self, node: n.Repeat, following: int) -> int:
         if node.max is None and node.min <= 1:
@@ -304,6 +374,10 @@ class _Compiler:
         n.Permutation: permutation,
         n.Control: control,
     }
+
+
+def _unknown(self: _Compiler, node: n.Node, following: int) -> NoReturn:
+    raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled", rule=self.rule)
 
 
 def _weight(node: n.Node) -> int:

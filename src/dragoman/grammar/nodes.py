@@ -13,41 +13,48 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 
+class _Noted:
+    """``facts``: what was found out about a node, kept with it (facts.py); no part of its value."""
+
+    __slots__ = ("facts",)
+    facts: Any
+
+
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(_Noted):
     """Exactly these bytes. Empty: matches the empty string."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class Class(_Noted):
     """One character whose code point lies in one of the inclusive ranges (ascending, disjoint). No ranges: nothing."""
 
     ranges: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AnyChar:
+class AnyChar(_Noted):
     """One well-formed UTF-8 character."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(_Noted):
     """All items in this order."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(_Noted):
     """One of the alternatives; the earlier the better (the writer takes any). No alternatives: nothing."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(_Noted):
     """``item`` min to max times (None: unbounded); more is better, unless ``lazy``. A nullable item is refused."""
 
     item: Node
@@ -57,14 +64,14 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class Until(_Noted):
     """Any characters, none of which begins a delimiter; ends only in front of a delimiter or at the end of input."""
 
     delimiters: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class UntilConfirmed:
+class UntilConfirmed(_Noted):
     """Any characters up to ``closer`` (consumed) that ``follow`` (regular, bounded, not consumed) comes after.
 
     A closer that is not followed so is data. The text before the closer is what ``tag`` marks, if given.
@@ -76,7 +83,7 @@ class UntilConfirmed:
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class Without(_Noted):
     """``item``, inside whose text no ``forbidden`` string occurs (one that reaches beyond its end does not count)."""
 
     item: Node
@@ -84,35 +91,35 @@ class Without:
 
 
 @dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(_Noted):
     """Nothing consumed; what follows must begin with ``item`` (regular, bounded)."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Negate:
+class Negate(_Noted):
     """Nothing consumed; what follows must not begin with ``item`` (regular, bounded)."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Atomic:
+class Atomic(_Noted):
     """``item``; its events are delivered together, when it is complete."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(_Noted):
     """Nothing consumed; threads that pass a commit in a step silence those that do not. ``label``: recovery point."""
 
     label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(_Noted):
     """``item`` as a named region of the event stream.
 
     ``resumed``: the region is open already, a recovery point kept it; it ends after ``item``. For recovery rules only.
@@ -124,14 +131,14 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(_Noted):
     """The rule of this name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Permutation:
+class Permutation(_Noted):
     """Each item at most once (exactly once where ``required`` says so), in any order, ``separator`` between two."""
 
     items: tuple[Node, ...]
@@ -140,14 +147,14 @@ class Permutation:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class Control(_Noted):
     """A control token of the vocabulary: its own symbol when tokens are read or written, its text when text is read."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(_Noted):
     """Writer: JSON text that validates against the schema ``text`` (JSON). Reader: ``reader``."""
 
     text: str
@@ -155,14 +162,14 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Gbnf:
+class Gbnf(_Noted):
     """A grammar in llama.cpp's notation, from its root rule."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Duplex:
+class Duplex(_Noted):
     """``reader`` where text is read, ``writer`` where it is written; the writer's language is inside the reader's."""
 
     reader: Node
@@ -225,17 +232,19 @@ def lit(text: str) -> Literal:
 def seq(*items: Node) -> Node:
     """A flat sequence: nested sequences spliced, empty literals dropped, adjacent literals merged."""
     flat: list[Node] = []
+    last: Node | None = None
     for item in items:
-        parts = item.items if isinstance(item, Sequence) else (item,)
-        for part in parts:
-            if type(part) is not Literal:
+        for part in item.items if type(item) is Sequence else (item,):
+            if type(part) is Literal:
+                if type(last) is Literal:
+                    part = flat[-1] = Literal(last.data + part.data)
+                elif part.data:
+                    flat.append(part)
+                else:
+                    continue
+            else:
                 flat.append(part)
-                continue
-            last = flat[-1] if flat else None
-            if type(last) is Literal:
-                flat[-1] = Literal(last.data + part.data)
-            elif part.data:
-                flat.append(part)
+            last = part
     if not flat:
         return EMPTY
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat))

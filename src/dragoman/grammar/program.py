@@ -73,6 +73,7 @@ class Program:
     code: the instructions. entries: rule -> index where a run of that rule starts (start rule and recovery rules).
     symbols: control token id -> symbol (>= 256). live[pc] is 1 where the parse can still be completed from pc.
     ordered: reader (priorities, events) or writer (threads are a set).
+    sets: the byte sets (256 bits) of its instructions.
     closed: (start, end, node), ascending: code[start:end] is the whole of a rule that needs nothing but itself.
     """
 
@@ -85,6 +86,7 @@ class Program:
     ordered: bool
     rule_at: Mapping[int, str] = field(default_factory=dict)  # first instruction of each rule -> its name
     closed: tuple[tuple[int, int, Node], ...] = ()
+    sets: frozenset[int] = frozenset()
     memo: object | None = None
 
     def __len__(self) -> int:

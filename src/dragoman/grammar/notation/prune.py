@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from dragoman.grammar.analysis import productive
+from dragoman.grammar.facts import Facts, facts
 from dragoman.grammar.nodes import (
     EMPTY,
     NOTHING,
     Choice,
     Class,
-    Literal,
     Node,
     Permutation,
     Ref,
@@ -22,7 +23,7 @@ from dragoman.grammar.nodes import (
 
 def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
     """The rules reached from ``start``, without the choices that no finite text completes; None if nothing is left."""
-    reached: dict[str, tuple[str, ...]] = {}
+    reached: dict[str, Facts] = {}
     dead_ends = False
     work = [start]
     while work:
@@ -32,10 +33,10 @@ def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
         if name not in rules:
             dead_ends = True
             continue
-        reached[name], dead = _looked_at(rules[name])
-        dead_ends = dead_ends or dead
-        work.extend([ref for ref in reversed(reached[name]) if ref not in reached])
-    live = _productive(rules, reached)
+        found = reached[name] = facts(rules[name])
+        dead_ends = dead_ends or found.dead
+        work.extend([ref for ref in reversed(found.names) if ref not in reached])
+    live = productive(rules, reached)
     if start not in live:
         return None
     if not dead_ends and len(live) == len(reached):  # nothing to take out
@@ -49,49 +50,6 @@ def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
         kept[name] = trimmed(rules[name], live)
         work.extend(reversed([ref for ref in references(kept[name]) if ref not in kept]))
     return kept
-
-
-def _looked_at(node: Node) -> tuple[tuple[str, ...], bool]:
-    """The rules that ``node`` names, in order, and whether some place in it can never be completed."""
-    found: list[str] = []
-    dead = False
-    work: list[Node] = [node]
-    while work:
-        at = work.pop()
-        kind = type(at)
-        if kind is Ref:
-            found.append(at.name)  # type: ignore[union-attr]
-        elif kind is Class:
-            dead = dead or not at.ranges  # type: ignore[union-attr]
-        elif kind is not Literal:
-            work.extend(reversed(parts(at)))
-    return tuple(found), dead
-
-
-def productive(rules: Mapping[str, Node]) -> frozenset[str]:
-    """The rules that some finite text completes."""
-    return _productive(rules, {name: tuple(references(node)) for name, node in rules.items()})
-
-
-def _productive(rules: Mapping[str, Node], named: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """The rules among those of ``named`` that some finite text completes; ``named`` tells what each refers to."""
-    live: set[str] = set()
-    waiting: list[str] = []
-    for name in reversed(list(named)):  # what a rule needs mostly stands behind it
-        if _completes(rules[name], live):
-            live.add(name)
-        else:
-            waiting.append(name)
-    users: dict[str, list[str]] = {}
-    for name in waiting:
-        for ref in named[name]:
-            users.setdefault(ref, []).append(name)
-    while waiting:
-        name = waiting.pop()
-        if name not in live and _completes(rules[name], live):
-            live.add(name)
-            waiting.extend(user for user in users.get(name, ()) if user not in live)
-    return frozenset(live)
 
 
 def references(node: Node) -> Iterator[str]:
@@ -111,24 +69,6 @@ def parts(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Permutation):
         return (*node.items, node.separator)
     return (node.item,) if isinstance(node, (Repeat, Without)) else ()
-
-
-def _completes(node: Node, live: set[str]) -> bool:
-    if isinstance(node, Sequence):
-        return all(_completes(item, live) for item in node.items)
-    if isinstance(node, Choice):
-        return any(_completes(item, live) for item in node.items)
-    if isinstance(node, Repeat):
-        return node.min == 0 or _completes(node.item, live)
-    if isinstance(node, Ref):
-        return node.name in live
-    if isinstance(node, Without):
-        return _completes(node.item, live)
-    if isinstance(node, Permutation):
-        needed = [item for item, required in zip(node.items, node.required, strict=True) if required]
-        joined = [node.separator] if len(needed) > 1 else []
-        return all(_completes(item, live) for item in (*needed, *joined))
-    return node != NOTHING
 
 
 def trimmed(node: Node, live: frozenset[str]) -> Node:

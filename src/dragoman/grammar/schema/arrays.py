@@ -15,6 +15,7 @@ from dragoman.grammar.nodes import EMPTY, NOTHING, Negate, Node, Permutation, Re
 from dragoman.grammar.schema.atoms import Branch, Count, Goal, Items, Unique
 from dragoman.grammar.schema.overlap import item_goal, sizes
 from dragoman.grammar.schema.rules import Rules
+from dragoman.grammar.schema.scalars import value
 from dragoman.grammar.schema.values import canonical
 
 # Rules of one array whose items are counted.
@@ -59,27 +60,35 @@ def array(rules: Rules, branch: Branch) -> Node:
     return _plain(rules, branch, prefix, least, most)
 
 
+def times_array(rules: Rules, goal: Goal, least: int, most: int | None) -> Node:
+    """Arrays of ``least`` to ``most`` items that all satisfy ``goal``."""
+    if not goal and least == 0 and most is None:
+        return rules.any("array")
+    layout = rules.layout
+    some: Node = NOTHING
+    if most != 0:
+        item = seq(value(rules, goal), layout.pad)
+        comma = seq(lit(","), layout.comma)
+        more = _times(seq(comma, item), max(least - 1, 0), None if most is None else most - 1)
+        some = seq(item, more, lit("]"))
+    return seq(lit("["), layout.pad, _close_or(some, 0, least))
+
+
 def _plain(rules: Rules, branch: Branch, prefix: int, least: int, most: int | None) -> Node:
     rest_goal = item_goal(branch, None)
-    if not rest_goal and not prefix and least == 0 and most is None:
-        return rules.any("array")
+    if not prefix:
+        return times_array(rules, rest_goal, least, most)
     layout = rules.layout
     comma = seq(lit(","), layout.comma)
     bound = None if most is None else most - prefix
     if bound == 0:
         node: Node = lit("]")
     else:
-        rest = seq(rules.goal(rest_goal), layout.pad)
+        rest = seq(value(rules, rest_goal), layout.pad)
         # Behind item ``index``: what may follow, closing bracket included.
         node = seq(_times(seq(comma, rest), max(least - prefix, 0), bound), lit("]"))
-    if prefix == 0:
-        some: Node = NOTHING
-        if most != 0:
-            more = _times(seq(comma, rest), max(least - 1, 0), None if most is None else most - 1)
-            some = seq(rest, more, lit("]"))
-        return seq(lit("["), layout.pad, _close_or(some, 0, least))
     for index in range(prefix - 1, -1, -1):
-        item = seq(rules.goal(item_goal(branch, index)), layout.pad)
+        item = seq(value(rules, item_goal(branch, index)), layout.pad)
         node = seq(comma if index else EMPTY, item, rules.rule(node))
         node = _close_or(node, index, least)
     return seq(lit("["), layout.pad, node)
@@ -143,7 +152,7 @@ def _counted(rules: Rules, branch: Branch, counted: list[Count], prefix: int, le
             goal = tuple(sorted({*base, *(signed for extra, _ in way for signed in extra)}))
             if not rules.impossible(goal):
                 after = (min(index + 1, last), tuple(n for _, n in way), True)
-                out.append((rules.goal(goal), after))
+                out.append((value(rules, goal), after))
         return out
 
     return _explored(rules, (0, (0,) * len(counted), False), steps, ends, message)
@@ -174,13 +183,13 @@ def _unique(rules: Rules, branch: Branch, atom: Unique, prefix: int, least: int,
     # Look-ahead, which no other notation has, only where sets of values would be too many rules.
     few = least == 1 and len(domains[0]) <= USED_MAX
     if prefix == 0 and least <= 1 and not few and (most is None or most >= len(domains[0])):
-        items = tuple(seq(lit(rules.constant(value)), layout.pad) for value in domains[0])
+        items = tuple(seq(lit(rules.constant(each)), layout.pad) for each in domains[0])
         if not items:
             return seq(lit("["), layout.pad, lit("]")) if least == 0 else NOTHING
         some = Permutation(items, (False,) * len(items), seq(lit(","), layout.comma))
         nonempty = Negate(lit("]")) if least else EMPTY
         return seq(lit("["), layout.pad, nonempty, some, lit("]"))
-    texts = sorted({canonical(value) for values in domains for value in values})
+    texts = sorted({canonical(each) for values in domains for each in values})
     message = f"uniqueItems over {len(texts)} values with bounds of the length is too large"
     if len(texts) > USED_MAX:
         raise LimitError(message, bound="program_instructions", limit=STATES_MAX)
@@ -194,9 +203,7 @@ def _unique(rules: Rules, branch: Branch, atom: Unique, prefix: int, least: int,
             return []
         values = domains[min(index, len(domains) - 1)]
         return [
-            (lit(rules.constant(value)), state | {canonical(value)})
-            for value in values
-            if canonical(value) not in state
+            (lit(rules.constant(each)), state | {canonical(each)}) for each in values if canonical(each) not in state
         ]
 
     return _explored(rules, frozenset(), steps, ends, message)

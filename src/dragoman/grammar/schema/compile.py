@@ -18,6 +18,7 @@ from dragoman.grammar.schema.literals import constant_place
 from dragoman.grammar.schema.number_sets import numbers
 from dragoman.grammar.schema.objects import object_
 from dragoman.grammar.schema.options import SchemaOptions
+from dragoman.grammar.schema.plain import plain
 from dragoman.grammar.schema.rules import Rules
 from dragoman.grammar.schema.strings import one_of
 from dragoman.grammar.schema.texts import merged_strings, string
@@ -63,7 +64,7 @@ def _compiled(
 ) -> dict[str, Node]:
     document = Document(schema, limits, remotes=options.remotes, ignored=ignored)
     rules = Rules(document, name, json_prefix, options, limits)
-    rules.rules |= json_rules(prefix=rules.json, style=options.style)
+    rules.rules |= json_rules(prefix=rules.json, style=rules.style)
     rules.queue.append((name, (ROOT,), 0))
     while rules.queue:
         rule, goal, rules.level = rules.queue.popleft()
@@ -78,6 +79,9 @@ def _compiled(
 
 
 def _goal(rules: Rules, goal: Goal) -> Node:
+    node = plain(rules, goal)
+    if node is not None:
+        return node
     branches, strings = merged_strings(rules, _smallest(rules, rules.expander.branches(goal)))
     return _choice([_branch(rules, branch) for branch in branches] + ([] if strings is None else [strings]))
 

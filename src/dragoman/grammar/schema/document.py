@@ -21,6 +21,8 @@ LONG_ENUM = 200
 Key: TypeAlias = "str | int"
 Bindings: TypeAlias = "tuple[tuple[str, int], ...]"
 RECURSIVE = "$recursiveAnchor"
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas")
+_LOOKED_BELOW = frozenset((*_SCHEMAS_BY_NAME, "exclusiveMinimum", "exclusiveMaximum"))
 PLACES: Any = ("anyOf",)  # the keyword of :meth:`Document.any_of`; no JSON holds a key that is no text
 
 
@@ -68,11 +70,15 @@ class Document:
 
     def _load(self, value: Any, uri: str, draft: int) -> int:
         """A new document: its root location, with all resources and anchors in it known."""
-        self._structure.learn(value)
+        named = self._structure.learn(value, self._limit * 4)
         root = self._new(value, (-1, ""), None)
         resource = Resource(uri, root, draft)
         self._resource[root] = resource
         self._by_uri.setdefault(uri, resource)
+        if not named:  # nothing in it has a URI or an anchor, so its locations can wait until they are visited
+            if isinstance(value, dict):
+                self._register(root, value)
+            return root
         work = [root]
         while work:
             at = work.pop()
@@ -203,17 +209,18 @@ class Document:
             value = {"$ref": value["$ref"]}  # its siblings do not count in these drafts
         view: dict[str, Any] = {}
         for keyword, entry in value.items():
-            if keyword not in FORMS:
+            form = FORMS.get(keyword)
+            if form is None:
                 if keyword == PLACES:
                     view[keyword] = entry
                 continue
             if self._ignored and self.pointer(place, keyword) in self._ignored:
                 continue
-            holds, form = FORMS[keyword]
-            if not holds(entry):
-                raise self.error(place, f"{keyword} must be {form}, not {entry!r:.60}", keyword)
+            if not form[0](entry):
+                raise self.error(place, f"{keyword} must be {form[1]}, not {entry!r:.60}", keyword)
             view[keyword] = entry
-        self._check_below(place, view)
+        if not _LOOKED_BELOW.isdisjoint(view):
+            self._check_below(place, view)
         return view
 
     def _check_below(self, place: int, view: dict[str, Any]) -> None:
@@ -222,9 +229,9 @@ class Document:
             if isinstance(view.get(strict), bool):
                 if view.pop(strict) and plain in view:
                     view[strict] = view.pop(plain)
-        for keyword in ("properties", "patternProperties", "dependentSchemas"):
-            for name, entry in view.get(keyword, {}).items():
-                if not is_schema(entry):
+        for keyword in _SCHEMAS_BY_NAME:
+            for name, entry in view[keyword].items() if keyword in view else ():
+                if not isinstance(entry, (dict, bool)):
                     raise self.error(place, "a schema is an object or a boolean", keyword, name)
 
     def target(self, place: int, keyword: str) -> int:
@@ -237,6 +244,18 @@ class Document:
         if keyword == "$recursiveRef" and RECURSIVE in self._resource[location].dynamic:
             location = dict(bindings).get(RECURSIVE, location)
         return self._place(location, self._bound(bindings, self._resource[location]))
+
+    def led_to(self, place: int) -> int:
+        """The place that a schema leads to which is nothing but a reference, and so on; ``place`` itself for others."""
+        seen: list[int] = []
+        at = place
+        while at not in seen:
+            view = self.schema(at)
+            if isinstance(view, bool) or "$ref" not in view or len(view) != 1:
+                return at
+            seen.append(at)
+            at = self.target(at, "$ref")
+        return place
 
     def _resolved(self, place: int, ref: str, keyword: str) -> tuple[int, str | None]:
         """The location that ``ref`` names, and the anchor where it goes by one."""
@@ -286,25 +305,47 @@ class Structure:
         """The number of an object that was learned; None of all else."""
         return self._by_identity.get(id(value)) if isinstance(value, dict) else None
 
-    def learn(self, root: Any) -> None:
-        """Give numbers to ``root`` and all that is in it, innermost first."""
+    def learn(self, root: Any, most: int) -> bool:
+        """Give numbers to ``root`` and all that is in it, innermost first; whether something in it has a name.
+
+        LimitError for more than ``most`` objects and arrays.
+        """
         self._kept.append(root)
-        work: list[tuple[Any, bool]] = [(root, False)]
+        known = self._by_identity
+        named = False
+        work: list[Any] = [root]
         while work:
-            value, ready = work.pop()
-            if not isinstance(value, (dict, list)) or id(value) in self._by_identity:
+            value = work[-1]
+            if not isinstance(value, (dict, list)) or id(value) in known:
+                work.pop()
                 continue
-            if not ready:
-                work.append((value, True))
-                below = value if isinstance(value, list) else [v for k, v in value.items() if not _opaque(k, v)]
-                work.extend((entry, False) for entry in below)
-                continue
-            content: object
             if isinstance(value, dict):
+                named = named or not _NAMES.isdisjoint(value) or isinstance(value.get("id"), str)
+                below = [v for k, v in value.items() if isinstance(v, (dict, list)) and not _opaque(k, v)]
+            else:
+                below = [v for v in value if isinstance(v, (dict, list))]
+            before = len(work)
+            for entry in below:
+                if id(entry) in known:
+                    continue
+                if type(entry) is dict and _NAMED.isdisjoint(entry) and set(map(type, entry.values())) == _TEXT:
+                    known[id(entry)] = self._by_content.setdefault(tuple(entry.items()), len(self._by_content))
+                else:
+                    work.append(entry)
+            if len(work) > before:
+                continue
+            work.pop()
+            if len(known) >= most:
+                raise LimitError("the schema is too large", bound="schema_nodes", limit=most // 4)
+            content: object
+            if isinstance(value, list):
+                content = ("list", *(self._of("", entry) for entry in value))
+            elif below or set(map(type, value.values())) != _TEXT:
                 content = tuple((key, self._of(key, entry)) for key, entry in value.items())
             else:
-                content = ("list", *(self._of("", entry) for entry in value))
-            self._by_identity[id(value)] = self._by_content.setdefault(content, len(self._by_content))
+                content = tuple(value.items())
+            known[id(value)] = self._by_content.setdefault(content, len(self._by_content))
+        return named
 
     def _of(self, key: Any, value: Any) -> object:
         if isinstance(value, (dict, list)):
@@ -312,6 +353,12 @@ class Structure:
         if type(value) is str:
             return value
         return type(value).__name__, value if isinstance(value, tuple) else repr(value)
+
+
+# What gives a schema a name by which references may find it; and ``id``, in the older drafts.
+_NAMES = frozenset(("$id", "$anchor", "$dynamicAnchor", RECURSIVE))
+_NAMED = _NAMES | {"id"}
+_TEXT = {str}
 
 
 def _opaque(key: Any, value: Any) -> bool:

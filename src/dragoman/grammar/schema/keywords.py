@@ -48,6 +48,8 @@ def is_schema(value: Any) -> bool:
 
 
 def _types(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in TYPES
     names = value if isinstance(value, list) else [value]
     return bool(names) and all(isinstance(name, str) and name in TYPES for name in names)
 

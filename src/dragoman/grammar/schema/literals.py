@@ -83,7 +83,7 @@ def facts(document: Document, place: int, schema: dict[str, Any]) -> tuple[Optio
         if schema.get(least, 0) or most in schema:
             atoms.append(Size(kind, int(schema.get(least, 0)), int(schema[most]) if most in schema else None))
     atoms += _texts(document, place, schema)
-    atoms += [Range(*pair) for pair in _bounds(schema)]
+    atoms += [Range(*pair) for pair in bounds(schema)]
     if "multipleOf" in schema:
         atoms.append(Multiple(decimal(schema["multipleOf"]), place))
     atoms += _items(document, place, schema)
@@ -121,7 +121,7 @@ def denied(document: Document, place: int, schema: dict[str, Any]) -> Iterator[O
     for text in _texts(document, place, schema):
         assert isinstance(text, Text)
         yield Option(frozenset(("string",)), (Text(text.keyword, text.source, place, True),))
-    for low, high in _bounds(schema):
+    for low, high in bounds(schema):
         if low is not None:
             yield Option(NUMBERS, (Range(None, (low[0], not low[1])),))
         if high is not None:
@@ -183,7 +183,7 @@ def _texts(document: Document, place: int, schema: dict[str, Any]) -> list[Atom]
     return out
 
 
-def _bounds(schema: dict[str, Any]) -> Iterator[tuple[tuple[Decimal, bool] | None, tuple[Decimal, bool] | None]]:
+def bounds(schema: dict[str, Any]) -> Iterator[tuple[tuple[Decimal, bool] | None, tuple[Decimal, bool] | None]]:
     for keyword, strict in (("minimum", False), ("exclusiveMinimum", True)):
         if keyword in schema:
             yield (decimal(schema[keyword]), strict), None

@@ -7,6 +7,7 @@ exponent; helper languages over digit strings are named by what they compare: ``
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import lru_cache
 
 from dragoman.grammar.json import DIGIT, NONZERO
 from dragoman.grammar.nodes import EMPTY, NOTHING, Class, Node, Repeat, alt, lit, opt, seq
@@ -17,6 +18,7 @@ Bound = tuple[Decimal, bool]  # the value, and whether it is itself excluded
 DIGITS_MAX = 40
 
 
+@lru_cache(maxsize=256)
 def integers(low: Bound | None, high: Bound | None, digits: int) -> Node:
     """Whole numbers within the bounds; an open side has at most ``digits`` digits, or one more than the other side."""
     least = None if low is None else _whole(low, ROUND_CEILING, 1)
@@ -120,6 +122,7 @@ def _between(low: str, high: str) -> Node:
     return seq(lit(low[:common]), _either(*options))
 
 
+@lru_cache(maxsize=256)
 def decimals(low: Bound | None, high: Bound | None, digits: int, fraction: int) -> Node:
     """Numbers within the bounds, written without exponent."""
     positive: Node = NOTHING

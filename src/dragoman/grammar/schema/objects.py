@@ -14,12 +14,14 @@ from itertools import combinations
 
 from dragoman.errors import LimitError
 from dragoman.grammar.json import free_of, json_text
-from dragoman.grammar.nodes import EMPTY, NOTHING, Node, Permutation, Ref, Repeat, alt, lit, seq
+from dragoman.grammar.nodes import EMPTY, NOTHING, Literal, Node, Permutation, Ref, Repeat, Sequence, alt, lit, seq
 from dragoman.grammar.regex import automata
 from dragoman.grammar.regex.automata import TooLarge
 from dragoman.grammar.schema.atoms import Branch, Except, Goal, Keys, Member, Members, Name
+from dragoman.grammar.schema.order import in_order
 from dragoman.grammar.schema.overlap import sizes
 from dragoman.grammar.schema.rules import Rules
+from dragoman.grammar.schema.scalars import value
 from dragoman.grammar.schema.strings import automaton, none_of, one_of_then
 
 STATES_MAX = 20_000
@@ -27,6 +29,8 @@ STATES_MAX = 20_000
 TREE_FROM = 24
 # Atoms "some member has ..." that no required property meets.
 OWED_MAX = 4
+
+COLON = lit(":")
 
 Owed = frozenset[int]
 NONE: Owed = frozenset()
@@ -94,9 +98,12 @@ class _Object:
             return self._only_further()
         if rules.options.any_order and self.names and not self.owed and not counting:
             return self._any_order(further)
-        if len(self.names) > TREE_FROM and not self.owed and not counting:
+        if self.owed or counting:
+            return self._in_order(further)
+        if len(self.names) > TREE_FROM:
             return self._in_long_order(further)
-        return self._in_order(further)
+        members = [(self._member(name), name in self.required) for name in self.names]
+        return in_order(rules, members, self.pair(None, NONE), self._further_max)
 
     def _only_further(self) -> Node:
         """No name is declared: members are counted as the machine counts, however many."""
@@ -121,7 +128,7 @@ class _Object:
         items = tuple(pair for _, pair in live)
         required = tuple(name in self.required for name, _ in live)
         if not items:
-            return self._in_order(further)
+            return in_order(self.rules, (), self.pair(None, NONE), self._further_max)
         if not further:
             body: Node = Permutation(items, required, comma)
             return seq(lit("{"), layout.pad, body, lit("}"))
@@ -207,7 +214,8 @@ class _Object:
             return NOTHING
         rest = [Ref(rules.new_name()) for _ in range(count + 1)]
         comma = seq(lit(","), layout.comma)
-        behind = {i: rules.rule(seq(self._value(self.goal_of(self.names[i], NONE)), rest[i + 1])) for i in live}
+        values = {i: value(rules, self.goal_of(self.names[i], NONE)) for i in live}
+        behind = {i: rules.rule(seq(pair_of(rules, EMPTY, below), rest[i + 1])) for i, below in values.items()}
         keys = {i: json_text(self.names[i], rules.options.banned) for i in live}
         needed = [i for i, name in enumerate(self.names) if name in self.required]
         spans: dict[tuple[int, int], Node] = {}
@@ -250,15 +258,17 @@ class _Object:
             self._pairs[key] = made if made == NOTHING else self.rules.rule(made)
         return self._pairs[key]
 
+    def _member(self, name: str) -> Node:
+        """The one place of a member of this name, in the order."""
+        if self.rules.room == 0 and name not in self.required:
+            return NOTHING
+        return self._named(name, NONE)
+
     def _named(self, name: str, met: Owed) -> Node:
         goal = self.goal_of(name, met)
         if self.rules.impossible(goal):
             return NOTHING
-        return seq(self.rules.text(name), self._value(goal))
-
-    def _value(self, goal: Goal) -> Node:
-        layout = self.rules.layout
-        return seq(layout.pad, lit(":"), layout.colon, self.rules.goal(goal), layout.pad)
+        return member(self.rules, name, goal)
 
     def _further(self, met: Owed) -> Node:
         sets: list[Keys] = list(dict.fromkeys(a.keys for a in self._members() if not isinstance(a.keys, Name)))
@@ -270,7 +280,7 @@ class _Object:
             goal = self._goal_in(covering, met)
             if self.closed or self.rules.impossible(goal):
                 return NOTHING
-            return seq(self._other_key(), self._value(goal))
+            return pair_of(self.rules, other_key(self.rules, self.names), value(self.rules, goal))
         try:
             return self._by_automaton(sets, met)
         except TooLarge:
@@ -281,15 +291,6 @@ class _Object:
                 bound="program_instructions",
                 limit=automata.STATES_MAX,
             ) from None
-
-    def _other_key(self) -> Node:
-        """A key that is none of the declared ones; the same names give the same rules."""
-        if not self.names:
-            return self.rules.any("string")
-        key = ("none of", tuple(sorted(self.names)), self.rules.style.string_max)
-        if key not in self.rules.shared:
-            self.rules.shared[key] = self.rules.rule(none_of(self.names, self.rules.style, self.rules.rule))
-        return self.rules.shared[key]
 
     def _goal_in(self, sets: list[Keys], met: Owed) -> Goal:
         goal = {signed for atom in self._members() if atom.keys in sets for signed in atom.goal}
@@ -309,11 +310,34 @@ class _Object:
             if label[0] or not owed or loose or rules.impossible(goal):
                 ends[label] = NOTHING
             else:
-                ends[label] = rules.rule(seq(lit('"'), self._value(goal)))
+                ends[label] = rules.rule(pair_of(rules, lit('"'), value(rules, goal)))
         if all(end == NOTHING for end in ends.values()):
             return NOTHING
         body = automaton(edges, lambda state: ends[labels[state]], rules.char, rules.rules, rules.new_name())
         return seq(lit('"'), free_of(body, rules.style))
+
+
+def member(rules: Rules, name: str, goal: Goal) -> Node:
+    """The member of this name with a value that satisfies ``goal``."""
+    return pair_of(rules, rules.text(name), value(rules, goal))
+
+
+def pair_of(rules: Rules, key: Node, below: Node) -> Node:
+    """A key as written, and behind it the value ``below``."""
+    layout = rules.layout
+    if layout.pad is EMPTY and layout.colon is not EMPTY and type(key) is Literal and type(below) is Ref:
+        return Sequence((Literal(key.data + b":"), layout.colon, below))
+    return seq(key, layout.pad, COLON, layout.colon, below, layout.pad)
+
+
+def other_key(rules: Rules, names: list[str]) -> Node:
+    """A key that is none of the declared ones; the same names give the same rules."""
+    if not names:
+        return rules.any("string")
+    key = ("none of", tuple(sorted(names)), rules.style.string_max)
+    if key not in rules.shared:
+        rules.shared[key] = rules.rule(none_of(names, rules.style, rules.rule))
+    return rules.shared[key]
 
 
 def _spans(start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ from dragoman.grammar.json import (
 from dragoman.grammar.nodes import NOTHING, Literal, Node, Ref, alt
 from dragoman.grammar.schema.atoms import Goal
 from dragoman.grammar.schema.document import Document
-from dragoman.grammar.schema.expand import Expander
+from dragoman.grammar.schema.expand import COMBINING, Expander
 from dragoman.grammar.schema.languages import Languages
 from dragoman.grammar.schema.options import SchemaOptions
 from dragoman.grammar.schema.overlap import Overlap, tell_apart
@@ -43,16 +43,20 @@ class Rules:
     expander: Expander = field(init=False)
     languages: Languages = field(init=False)
     values: Values = field(init=False)
+    layout: Layout = field(init=False)
     overlap: Overlap = field(init=False)
     rules: dict[str, Node] = field(default_factory=dict)
     queue: deque[tuple[str, Goal, int]] = field(default_factory=deque)
     shared: dict[object, Node] = field(default_factory=dict)
+    inner: dict[tuple[int, int], Node] = field(default_factory=dict)  # values inside others, by place and level there
     level: int = 0  # of nesting of the goal that is being compiled, as far as that matters
+    _styles: dict[int, JsonStyle] = field(default_factory=dict)
     _goals: dict[tuple[Goal, int], Ref] = field(default_factory=dict)
     _chars: dict[Ranges, Node] = field(default_factory=dict)
     _count: int = 0
 
     def __post_init__(self) -> None:
+        self.layout = json_layout(self.options.whitespace, self.json)
         self.expander = Expander(self.document, self.limits, tell_apart)
         self.languages = Languages(self.expander)
         self.values = Values(self.expander, self.languages)
@@ -61,17 +65,22 @@ class Rules:
     @property
     def style(self) -> JsonStyle:
         """The spelling of strings in the place of the goal that is being compiled."""
-        style = self.options.style
-        return replace(style, string_max=text_room(style.string_max, self.level)) if self.level else style
-
-    @property
-    def layout(self) -> Layout:
-        return json_layout(self.options.whitespace, self.json)
+        known = self._styles.get(self.level)
+        if known is None:
+            style = self.options.style
+            style = replace(style, string_max=text_room(style.string_max, self.level)) if self.level else style
+            known = self._styles[self.level] = style
+        return known
 
     @property
     def room(self) -> int | None:
         """Items of an array, or further members, where the schema has no bound; None: any number."""
         return room(self.options.items_max, self.level)
+
+    @property
+    def inner_level(self) -> int:
+        """The level of what is inside of the goal that is being compiled."""
+        return min(self.level + 1, last_level(self.options.items_max))
 
     def any(self, kind: str = "value") -> Ref:
         """Any JSON value, or any of one kind, in the place of the goal that is being compiled."""
@@ -80,7 +89,7 @@ class Rules:
     def goal(self, goal: Goal) -> Ref:
         """A value that satisfies ``goal``, inside of the one that is being compiled."""
         goal = tuple(sorted({signed for signed in goal if not self.expander.holds_always((signed,))}))
-        level = min(self.level + 1, last_level(self.options.items_max))
+        level = self.inner_level
         if not goal:
             return Ref(json_name(self.json, "value", level))
         if (goal, level) not in self._goals:
@@ -90,7 +99,20 @@ class Rules:
 
     def impossible(self, goal: Goal) -> bool:
         """True: no value satisfies ``goal``. False says nothing."""
+        if len(goal) == 1 and goal[0] >= 0:
+            view = self.document.schema(self.document.led_to(goal[0]))
+            if isinstance(view, bool):
+                return not view
+            if COMBINING.isdisjoint(view):
+                return False
+            if len(view) == 1 and "anyOf" in view and any(map(self._plainly, view["anyOf"])):
+                return False
         return not self.expander.branches(tuple(sorted(set(goal))))
+
+    @staticmethod
+    def _plainly(schema: Any) -> bool:
+        """True: a schema as written that some value satisfies, well-formed or not."""
+        return isinstance(schema, dict) and COMBINING.isdisjoint(schema)
 
     def rule(self, node: Node) -> Node:
         """``node`` under a name, the same for equal nodes; what is small already stays as it is."""
@@ -102,6 +124,12 @@ class Rules:
             self.rules[name] = node
             known = self.shared[node] = Ref(name)
         return known
+
+    def named(self, node: Node) -> Ref:
+        """``node`` under a name of its own, whether or not there are equal ones."""
+        name = self.new_name()
+        self.rules[name] = node
+        return Ref(name)
 
     def char(self, ranges: Ranges) -> Node:
         """One character of a string, as JSON writes it; what lies beyond plain ASCII is written once for all."""

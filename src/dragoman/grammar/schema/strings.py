@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from dragoman.grammar.json import JsonStyle, Ranges, free_of, json_char, json_text, subtract
 from dragoman.grammar.nodes import EMPTY, NOTHING, Choice, Literal, Node, Ref, Repeat, alt, lit, seq
@@ -17,7 +18,7 @@ def one_of(texts: Iterable[str], new_rule: Callable[[Node], Node]) -> Node:
     """Exactly one of the texts. Many texts share their beginnings, so that few alternatives live at a time."""
     unique = list(dict.fromkeys(texts))
     if len(unique) <= FLAT:
-        return alt(*map(lit, unique)) if unique else Choice(())
+        return lit(unique[0]) if len(unique) == 1 else Choice(tuple(map(lit, unique)))
     return one_of_then([(text, EMPTY) for text in unique], new_rule)
 
 
@@ -85,29 +86,54 @@ def none_of(names: Iterable[str], style: JsonStyle, new_rule: Callable[[Node], N
     banned = {text.decode("utf-8", "replace") for text in style.banned}
     char = json_char(style)
     rest = new_rule(seq(Repeat(char, 0, style.string_max), lit('"')))
-    wide = new_rule(json_char(style, without=[chr(c) for c in range(0x20, 0x7F) if chr(c) not in '"\\']))
+    wide = new_rule(_beyond_ascii(style))
     children: list[dict[str, int]] = [{}]  # state -> character -> state
+    depth = [0]
     ends: set[int] = set()
     for name in dict.fromkeys(names):
         state = 0
         for letter in name:
-            if letter not in children[state]:
-                children[state][letter] = len(children)
+            following = children[state].get(letter)
+            if following is None:
+                following = children[state][letter] = len(children)
                 children.append({})
-            state = children[state][letter]
+                depth.append(depth[state] + 1)
+            state = following
         ends.add(state)
     nodes: dict[int, Node] = {}
+    off: dict[tuple[str, ...], Node] = {}  # by the letters that stay on the tree: another one, and the rest
     for state in range(len(children) - 1, -1, -1):  # states are numbered after their parents
-        letters = [letter for letter in children[state] if letter not in banned]
-        options: list[Node] = [seq(lit(json_text(c)[1:-1]), nodes.pop(children[state][c])) for c in letters]
-        options.append(seq(_other(style, children[state], wide), rest))
+        letters = tuple(children[state])
+        leaving = off.get(letters)
+        if leaving is None:
+            leaving = off[letters] = seq(_other(style, letters, wide), rest)
+        options = [seq(_spelled(c), nodes.pop(children[state][c])) for c in letters if c not in banned]
+        options.append(leaving)
         if state not in ends:
-            options.append(lit('"'))
-        nodes[state] = new_rule(alt(*options))
-    return seq(lit('"'), free_of(nodes[0], style))
+            options.append(_QUOTE)
+        node: Node = options[0] if len(options) == 1 else Choice(tuple(options))
+        # A rule for so many letters: less would cost more, and deeper trees are none to be nested.
+        nodes[state] = new_rule(node) if depth[state] % _NESTED == 0 or not letters else node
+    return seq(_QUOTE, free_of(nodes[0], style))
 
 
-def _other(style: JsonStyle, letters: Iterable[str], wide: Node) -> Node:
+_QUOTE = lit('"')
+# So many letters of a name are written into one rule.
+_NESTED = 8
+
+
+@lru_cache(maxsize=512)
+def _spelled(letter: str) -> Literal:
+    return lit(json_text(letter)[1:-1])
+
+
+@lru_cache(maxsize=64)
+def _beyond_ascii(style: JsonStyle) -> Node:
+    return json_char(style, without=[chr(c) for c in range(0x20, 0x7F) if chr(c) not in '"\\'])
+
+
+@lru_cache(maxsize=4096)
+def _other(style: JsonStyle, letters: tuple[str, ...], wide: Node) -> Node:
     """A character that is none of the letters; what is not printable ASCII is written once, as ``wide``."""
     if any(not " " <= letter <= "~" or letter in '"\\' for letter in letters):
         return json_char(style, without=letters)
