@@ -182,6 +182,17 @@ def test_text_beside_a_call_is_proven_or_told_as_lost() -> None:
     assert (lost.status, lost.why) == ("not expressible", "the history leaves text beside calls out")
 
 
+def test_a_template_that_stumbles_over_one_type_of_a_parameter_has_a_place_for_tools() -> None:
+    spelled = (
+        "{% for tool in tools or [] %}{% for name, spec in tool.function.parameters.properties.items() %}"
+        "{{ name }}: {{ 'Dict of ' + spec.additionalProperties.type if spec.type == 'object' else spec.type }}\n"
+        "{% endfor %}{% endfor %}"
+    )
+    fmt = ChatFormat.from_template(spelled + own.JSON_IN_TAGS)
+    assert fmt.profile.failure is None
+    assert fmt.proof["tool_calls"] == "proven"
+
+
 @pytest.mark.parametrize(
     "source", [own.NO_TOOLS, own.JSON_IN_TAGS], ids=["knows no calls", "renders calls of the history"]
 )

@@ -100,8 +100,8 @@ def _refused_tools(prober: Prober, rung: Rung | None) -> str | None:
     asked = conversation(None, rung, FIRST, "none")
     if prober.render(asked, given) is not None or prober.render(asked, kept) is None:
         return None
-    prober.render(asked, given)
-    return prober.error
+    # A template may spell out the types of parameters and stumble over one of them: tools it has a place for.
+    return prober.refusal_of_any_tool(asked, dict(rung.variables))
 
 
 def _learn_tools(

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from dragoman.errors import LimitError, TemplateError
 from dragoman.limits import Limits
-from dragoman.template.sentinels import FIRST, ProbeCall, Sentinels, tools_of
+from dragoman.template.sentinels import FIRST, ProbeCall, Sentinels, tool, tools_of
 
 # The "key" of reasoning that is given as a part of the content, of type thinking.
 THINKING_PART = "content.thinking"
@@ -87,6 +87,11 @@ class Prober:
             self._errors[key] = self.error if self._cache[key] is None else None
         self.error = self._errors[key] or self.error
         return self._cache[key]
+
+    def refusal_of_any_tool(self, messages: Any, variables: dict[str, Any]) -> str | None:
+        """Why not even the plainest tool is rendered; None where it is."""
+        plainest = [tool(FIRST.calls[0].name, {"place": "string"})]
+        return self.error if self._render(messages, plainest, False, variables) is None else None
 
     def _render(self, messages: Any, tools: Any, generation: bool, variables: dict[str, Any]) -> str | None:
         self.count += 1
