@@ -138,17 +138,22 @@ def told(message: Message) -> str:
     return "\n".join(out)
 
 
+def _read(case: Case, data: bytes, size: int) -> Message:
+    turn = case.new_turn()
+    for at in range(0, len(data), size or 1):
+        turn.feed(data[at : at + size])
+    turn.finish()
+    return turn.message
+
+
 def flaw(case: Case, known: re.Pattern[str], text: str) -> str | None:
     """What is wrong of the reading of ``text``."""
-    whole, other = case.new_turn(), case.new_turn()
-    whole.feed(text)
-    whole.finish()
-    for byte in text.encode():
-        other.feed(bytes([byte]))
-    other.finish()
-    if whole.message != other.message:
-        return f"in one piece {whole.message}, byte by byte {other.message}"
-    message = whole.message
+    data = text.encode()
+    message = _read(case, data, len(data))
+    for size in (1, 4):
+        pieces = _read(case, data, size)
+        if pieces != message:
+            return f"in one piece {message}, in pieces of {size} {pieces}"
     codes = {problem.code for problem in message.problems}
     seen = told(message)
     cut = any(WORD[:at] in seen and WORD[at:] in seen for at in range(2, len(WORD)))  # where a call broke off

@@ -96,6 +96,7 @@ class Reader:
         run = self._run
         at = run.position
         if at >= 0 and item and type(item) is bytes and not (self.ended or self._controls) and run.feed_text(item):
+            self._keep(item)
             return [text_event(item, at)]
         out: list[Event] = []
         if self.ended:
@@ -148,14 +149,18 @@ class Reader:
                     if event.position + len(event.data) <= 0:
                         continue
                     event = Text(event.data[-event.position :], 0)
-                if self._named and self._inside[-1] in _STRUCTURE:
-                    self._loose += event.data
+                self._keep(event.data)
             else:
                 self._bracket(event)
             out.append(event)
         if self._controls:
             settled = self._run.settled - len(self._loose)
             self._controls = [(at, token) for at, token in self._controls if at >= settled]
+
+    def _keep(self, told: bytes) -> None:
+        """Text of a call itself, not of its arguments: a marker, or what turns out to be none."""
+        if self._named and self._inside[-1] in _STRUCTURE:
+            self._loose += told
 
     def _bracket(self, event: Event) -> None:
         """A region opens or closes."""
