@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from dragoman.engines.llama_server import LlamaServer
+from dragoman.server.operations.logs import LineFormatter
 from tests.server.service import MESSAGES, Service
 
 ADDRESS = "http://engine.internal:8080"
@@ -71,7 +73,36 @@ def test_what_is_no_stream_is_said_to_be_none(caplog: pytest.LogCaptureFixture) 
     assert "text/html" in message
     assert "<html>Sign in" in message
     assert "engine.internal" not in response.text
-    assert ADDRESS in caplog.text
+    [record] = [record for record in caplog.records if record.name == "dragoman.server"]
+    assert ADDRESS in record.__dict__["known"]["address"]
+    assert ADDRESS in LineFormatter("text", messages=True).format(record)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [200, 400, 429, 500])
+def test_the_log_has_no_word_of_an_engine_that_quotes_the_request(
+    stream: bool, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def quotes(request: httpx.Request) -> httpx.Response:
+        told = {"error": {"message": "failed on " + request.content.decode(), "code": status}}
+        if status != 200:
+            return httpx.Response(status, json=told)
+        events = 'data: {"content": "Hi", "tokens": []}\n\ndata: ' + json.dumps(told) + "\n\n"
+        return httpx.Response(200, text=events, headers={"content-type": "text/event-stream"})
+
+    service = _service(quotes)
+    answer = service.chat(stream=stream)
+    assert "failed on" in answer.text
+    records = [record for record in caplog.records if record.name.startswith("dragoman")]
+    assert len(records) == 1
+    for form in ("json", "text"):
+        line = LineFormatter(form).format(records[0])
+        assert "failed on" not in line
+        assert "EngineError" in line
+        assert "http.py" in line
+        assert f"{status}" in line
+        assert "failed on" in LineFormatter(form, messages=True).format(records[0])
+    assert "failed on" not in caplog.text
 
 
 def _lost(request: httpx.Request) -> httpx.Response:

@@ -14,7 +14,8 @@ LogFormat = Literal["json", "text"]
 
 
 class LineFormatter(logging.Formatter):
-    """A record as one line. ``known``: the fields of a record made with ``extra={"known": {...}}``.
+    """A record as one line. ``known``: the fields of a record made with ``extra={"known": {...}}``; ``failure``, in
+    the same way: an error of which the fields tell all but its text.
 
     An exception is told by its type and where it was raised. Its text may hold what a user wrote, so it is told with
     ``messages`` only.
@@ -48,6 +49,9 @@ class LineFormatter(logging.Formatter):
         known = getattr(record, "known", None)
         if isinstance(known, dict):
             fields |= known
+        failure = getattr(record, "failure", None)
+        if self._messages and failure is not None:
+            fields["error_text"] = str(failure)
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             fields["error"] = type(error).__name__

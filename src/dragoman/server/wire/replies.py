@@ -8,6 +8,7 @@ error event.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -35,10 +36,25 @@ def failure(error: Exception, path: str = "") -> JSONResponse:
     if not isinstance(error, (DragomanError, RecursionError)):
         LOG.error("a request failed", exc_info=error)
     elif isinstance(error, EngineError):
-        LOG.warning("%s", error)  # clients are not told all of it
+        _log_engine(error)  # clients are not told all of it
     status = failures.status_of(error)
     body = failures.shaped(path, status, failures.error_body(error))
     return JSONResponse(body, status_code=status, headers=failures.headers_of(error))
+
+
+def _log_engine(error: EngineError) -> None:
+    """Engines quote the request in what they say, so their words are for a log that is to have texts (``failure``)."""
+    frames = traceback.extract_tb(error.__traceback__)
+    known = {
+        "error": type(error).__name__,
+        "cause": None if error.__cause__ is None else type(error.__cause__).__name__,
+        "engine_status": error.status,
+        "address": error.address,
+        "place": f"{frames[-1].filename}:{frames[-1].lineno} {frames[-1].name}" if frames else None,
+    }
+    told = {name: value for name, value in known.items() if value is not None}
+    refused = failures.status_of(error) == 400
+    LOG.warning("the engine %s", "refused" if refused else "failed", extra={"known": told, "failure": error})
 
 
 @dataclass(slots=True)
