@@ -270,7 +270,8 @@ class ChatFormat:
         """One request: OpenAI's messages, tools and options in, prompt, reader and constraint out.
 
         tool_choice: auto, none, required, a named function, allowed_tools. response_format: text, json_object,
-        json_schema. reasoning_format ``none`` leaves reasoning inside the content. enable_thinking, reasoning_effort,
+        json_schema. parallel_tool_calls False: one call; a second one that a model writes all the same ends the turn.
+        reasoning_format ``none`` leaves reasoning inside the content. enable_thinking, reasoning_effort,
         chat_template_kwargs: variables of the template. continue_final_message: True, ``content`` or
         ``reasoning_content``: the model goes on with the last message; echo: the message holds that text too.
         on_mismatch ``strict`` raises OutputError where the output breaks its format. undeclared_calls ``call``: calls
@@ -357,6 +358,7 @@ class ChatFormat:
             echo=echo or inline,
             strict=on_mismatch == "strict",
             id_seed=id_seed,
+            one_call=parallel_tool_calls is not None and not request.parallel,
         )
 
     def _main(self) -> Learned:

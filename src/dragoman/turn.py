@@ -120,6 +120,7 @@ class Turn:
         echo: bool,
         strict: bool,
         id_seed: int | str | None,
+        one_call: bool,
     ) -> None:
         self.format = fmt
         self.request = request
@@ -149,6 +150,7 @@ class Turn:
             constants=facts.call_constants(fmt.profile),
             value_closer=facts.value_closer(fmt.profile),
             spellings=facts.spellings(fmt.profile),
+            one_call=one_call,
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class Turn:
     def _note_behind(self, reader: Reader, *, final: bool) -> None:
         """A problem where there is more behind the end of the turn than white space and further ends of it."""
         rest = reader.behind.decode("utf-8", "replace").strip()
-        while not self._late and rest:
+        while not self._late and rest and not self._builder.full:
             end = next((stop for stop in self._ends if rest.startswith(stop)), None)
             if end is None:
                 if final or not any(stop.startswith(rest) for stop in self._ends):
@@ -205,10 +207,11 @@ class Turn:
         rest = self._utf8.finish()
         if rest:
             deltas += self._push(reader.feed(rest))
-        deltas += self._push(reader.finish(reason))
+        if not self._builder.full:
+            deltas += self._push(reader.finish(reason))
         self._note_behind(reader, final=True)
         # A turn whose end was read is complete, whatever ran out afterwards.
-        self._reason = "stop" if reader.ended else reason
+        self._reason = "stop" if self.ended else reason
         return deltas + _merged(self._builder.finish(self._reason))
 
     @property
@@ -218,8 +221,8 @@ class Turn:
 
     @property
     def ended(self) -> bool:
-        """The model wrote its end of turn; what follows is not read."""
-        return self._reader is not None and self._reader.ended
+        """The model wrote its end of turn, or a call behind the one that it may make; what follows is not read."""
+        return self._builder.full or (self._reader is not None and self._reader.ended)
 
     @property
     def finish_reason(self) -> Literal["stop", "length", "tool_calls"]:

@@ -7,7 +7,7 @@ Rules of this file
     reasoning   streams; a block of nothing but white space is dropped
     call        see :mod:`dragoman.stream.call`; one is over before the next begins
     list.open   a bracket in front of calls; content where no list.close follows them, which is content by itself
-    stop        the turn is over, nothing after it is read
+    stop        the turn is over, nothing after it is read; where one call is all that may be, so does a second one
 A region that the output leaves without closing is closed when the next one opens.
 """
 
@@ -58,6 +58,7 @@ class MessageBuilder:
     constants: keys that the format itself writes into the object of a call.
     value_closer: the text behind a tagged value. Where an answer behind a call holds it, that value may have gone on.
     spellings: of characters in names, keys and values of calls, by their region.
+    one_call: the message ends where a second call begins.
     """
 
     def __init__(
@@ -70,7 +71,10 @@ class MessageBuilder:
         constants: Collection[str] = (),
         value_closer: str = "",
         spellings: Spellings = NO_SPELLINGS,
+        one_call: bool = False,
     ) -> None:
+        self._one_call = one_call
+        self.full = False  # a second call was begun where one is all that may be: nothing more is read
         self._tools = tools or ()
         self._constants = constants
         self._spellings = spellings
@@ -129,6 +133,8 @@ class MessageBuilder:
         """The deltas that one event releases."""
         if self._finished:
             raise StateError("the message is finished; use a new builder for another turn")
+        if self.full:
+            return []
         if isinstance(event, Text):
             self._position = event.position + len(event.data)
             if not self._regions:
@@ -177,6 +183,11 @@ class MessageBuilder:
         if self._ended:
             return []
         out = self._abandon(self._depth_for(tag))
+        if tag == "call" and self._one_call and self.has_calls:
+            self.full = self._ended = True
+            self._blank_content, self._bracket = [], None  # layout of the calls
+            self.note("second_call", "the model began a second call, and one was asked for", self._position)
+            return out
         self._regions.append(_Region(tag))
         if tag == "reasoning":
             self._blank_content, self._blank_reasoning = [], []
