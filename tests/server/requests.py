@@ -115,10 +115,10 @@ COMPLETIONS: dict[str, Any] = {
     "n": 2,
     "stop": "END",
     "logprobs": 2,
-    "echo": True,
     "max_tokens": 5,
     "stream_options": {"include_usage": True},
 }
+ECHOED = {name: value for name, value in COMPLETIONS.items() if name != "logprobs"} | {"echo": True}
 REQUESTS: dict[str, list[dict[str, Any]]] = {
     "/v1/chat/completions": [CHAT, LEGACY],
     "/v1/responses": [RESPONSES],
@@ -126,7 +126,7 @@ REQUESTS: dict[str, list[dict[str, Any]]] = {
     "/v1/messages/count_tokens": [ANTHROPIC],
     "/v1/responses/input_tokens": [RESPONSES],
     "/v1/chat/completions/input_tokens": [CHAT],
-    "/v1/completions": [COMPLETIONS],
+    "/v1/completions": [COMPLETIONS, ECHOED],
     "/apply-template": [CHAT],
     "/tokenize": [{"content": "a b"}],
     "/detokenize": [{"tokens": [1, 2]}],

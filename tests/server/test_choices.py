@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dragoman.engine import EngineInfo, TokenLogprob
+from dragoman.engine import Chunk, EngineInfo, Generation, TokenLogprob
 from dragoman.engines.scripted import Scripted
+from tests.server.recordings import objects_of
 from tests.server.service import CALL, INFO, MESSAGES, SECOND_CALL, TOOLS, Service
 
 THOUGHT = "<muse>\nhm, é😀\n</muse>\n\n"
@@ -112,6 +115,32 @@ def test_an_engine_that_tells_none_refuses_by_name() -> None:
     response = Service(["Hi."], info=EngineInfo(model="plain")).chat(logprobs=True)
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "logprobs"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": MESSAGES, "logprobs": True}),
+        ("/v1/completions", {"prompt": "Once", "logprobs": 1}),
+        ("/v1/responses", {"input": "Hi", "include": ["message.output_text.logprobs"]}),
+    ],
+)
+def test_what_an_engine_keeps_to_itself_all_the_same_is_null_and_told(
+    path: str, body: dict[str, Any], stream: bool
+) -> None:
+    class Silent(Scripted):
+        async def generate(self, request: Generation) -> AsyncIterator[Chunk]:
+            async for chunk in super().generate(request):
+                yield replace(chunk, logprobs=())
+
+    answer = Service(engine=Silent(["Hi there."], size=3, info=INFO)).post({**body, "stream": stream}, path)
+    assert answer.status_code == 200
+    objects = objects_of(answer.content) if stream else [answer.json()]
+    last = objects[-1].get("response", objects[-1])
+    assert last["dragoman"]["logprobs"] == "the engine was asked for log probabilities and told none"
+    assert all(choice["logprobs"] is None for each in objects for choice in each.get("choices", ()))
+    assert sum("dragoman" in each.get("response", each) for each in objects) == 1
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,12 @@ def test_log_probabilities_in_the_older_shape() -> None:
     def scored(piece: str) -> TokenLogprob:
         return TokenLogprob(-1.5, data=piece.encode(), top=(TokenLogprob(-0.5, data=b"z"),))
 
-    body = _complete(Service(["abcd"], size=2, logprob=scored), logprobs=1, echo=True).json()
+    body = _complete(Service(["abcd"], size=2, logprob=scored), logprobs=1).json()
     assert body["choices"][0]["logprobs"] == {
         "tokens": ["ab", "cd"],
         "token_logprobs": [-1.5, -1.5],
         "top_logprobs": [{"z": -0.5}, {"z": -0.5}],
-        "text_offset": [4, 6],
+        "text_offset": [0, 2],
     }
 
 
@@ -95,6 +95,8 @@ def test_the_apis_own_length_where_none_is_given() -> None:
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"logprobs": True}, "logprobs"),
         ({"logprobs": 100}, "logprobs"),
+        ({"logprobs": 1, "echo": True, "max_tokens": 0}, "echo"),
+        ({"logprobs": 0, "echo": True}, "echo"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(fields: dict[str, Any], param: str) -> None:

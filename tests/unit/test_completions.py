@@ -176,11 +176,11 @@ def test_log_probabilities_by_id_and_by_text() -> None:
     assert chunks[0].logprobs == (TokenLogprob(-1.0, 7, "é".encode(), (best,)),)
 
 
-def test_a_server_that_tells_no_log_probabilities_is_found_out() -> None:
+def test_a_server_that_tells_no_log_probabilities_is_read_all_the_same() -> None:
     asked = Generation((1,), "", sampling=Sampling(logprobs=0))
-    with pytest.raises(EngineError, match="tells no log probabilities"):
-        collect(engine_of(line("a"), line("b", "stop"), DONE), asked)
-    # A piece between that brings text alone is no such server.
+    chunks = collect(engine_of(line("a"), line("b", "stop"), DONE), asked)
+    assert [(chunk.text, chunk.logprobs) for chunk in chunks] == [("a", ()), ("b", ()), ("", ())]
+    # Pieces between may bring text alone.
     told = {"tokens": ["a"], "token_logprobs": [-1.0], "top_logprobs": [{}]}
     chunks = collect(engine_of(line("a", logprobs=told), line("b"), line("", "stop"), DONE), asked)
     assert [len(chunk.logprobs) for chunk in chunks] == [1, 0, 0]

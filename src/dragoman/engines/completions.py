@@ -253,7 +253,6 @@ class _Reader:
     def __init__(self, logprobs: int | None) -> None:
         self._tops = logprobs
         self._written = 0
-        self._told = False  # log probabilities
         self._usage: Mapping[str, Any] = {}
         self.finish: FinishReason | None = None
 
@@ -274,9 +273,6 @@ class _Reader:
         logprobs: tuple[TokenLogprob, ...] = ()
         if self._tops is not None:
             logprobs = _logprobs(choice.get("logprobs"), ids, self._tops)
-            if text and not logprobs and not self._told:
-                raise EngineError("the engine tells no log probabilities, though it was asked for them")
-            self._told = self._told or bool(logprobs)
         return Chunk(text, ids, logprobs=logprobs) if text or ids or logprobs else None
 
     def last(self) -> Chunk:

@@ -69,7 +69,8 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
     # The turn may know of calls that nobody else does: they stand behind a stop text, or never came to arguments.
     if stop.found is not None or finish_reason == "tool_calls":
         finish_reason = "tool_calls" if tally.called else "stop"
-    yield Ended(finish_reason, tally.usage, problems + turn.message.problems, stop.found, job.unconstrained)
+    problems += turn.message.problems
+    yield Ended(finish_reason, tally.usage, problems, stop.found, job.unconstrained, tally.unscored)
 
 
 def _shown(job: Job[Reading], deltas: list[Delta]) -> list[Delta]:
@@ -89,6 +90,7 @@ class _Tally:
         self._told: int | None = None
         self._alignment = Alignment()
         self.called = False
+        self._scored = False
 
     def count(self, chunk: Chunk, deltas: Iterable[Delta]) -> None:
         tokens = len(chunk.token_ids) or bool(chunk.text)
@@ -101,6 +103,7 @@ class _Tally:
                 self._prompt = chunk.prompt_tokens or self._prompt
         top = self._job.generation.sampling.logprobs
         if top is not None and chunk.logprobs:
+            self._scored = True
             self._alignment.push(scored(chunk.logprobs, self._job.vocab, top))
 
     def said(self, delta: Delta) -> Said:
@@ -110,6 +113,12 @@ class _Tally:
     def go_on(self) -> None:
         """Another generation goes on with the answer."""
         self._before, self._counted, self._told = self.completion, 0, None
+
+    @property
+    def unscored(self) -> bool:
+        """Log probabilities were wanted, and there were tokens, of which the engine told none."""
+        wanted = self._job.generation.sampling.logprobs is not None
+        return wanted and not self._scored and self.completion > 0
 
     @property
     def completion(self) -> int:

@@ -77,13 +77,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an answer ended; comes once, last. stop_text: the client's own stop text that ended it."""
+    """How an answer ended; comes once, last. stop_text: the client's own stop text that ended it. unscored: the engine
+    was asked for log probabilities and told none."""
 
     finish_reason: Literal["stop", "length", "tool_calls"]
     usage: Usage
     problems: tuple[Problem, ...] = ()
     stop_text: str | None = None
     unconstrained: str | None = None
+    unscored: bool = False
 
 
 Piece: TypeAlias = Delta | Ended

@@ -57,7 +57,7 @@ class ChatTeller:
                 {
                     "index": index,
                     "message": message,
-                    "logprobs": self._logprobs(answer.logprobs),
+                    "logprobs": None if answer.ended.unscored else self._logprobs(answer.logprobs),
                     "finish_reason": self._reason(answer.ended),
                     **(notes if len(answers) > 1 else {}),
                 }

@@ -85,6 +85,9 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
     if sampled.max_tokens is None and body.get("max_tokens") is None:
         sampled = replace(sampled, max_tokens=_TOKENS)
     shape = Shape(include_usage, continuous, top is not None, bool(given(body, "echo", FLAG)))
+    if shape.echo and shape.logprobs:  # the API's answer to both has the prompt's too, which programs read as scores
+        message = "log probabilities of a prompt are not told: leave out echo, or logprobs"
+        raise UsageError(message, param="echo")
     strange = ignored(body, harmless.COMPLETIONS, *KNOWN, settings.engine_fields)
     ask = RawAsk(prompts, sampled, texts(body, "stop"), bool(given(body, "stream", FLAG)), n, strange)
     return ask, shape
@@ -119,7 +122,7 @@ class CompletionsTeller:
         self._prompts = prompts
         self._prompt_tokens = prompt_tokens
         self._used: dict[int, Usage] = {}
-        self._offsets = [len(prompt) if shape.echo else 0 for prompt in prompts]
+        self._offsets = [0] * len(prompts)
 
     def begin(self) -> Iterable[bytes]:
         if self._shape.echo:
@@ -128,7 +131,7 @@ class CompletionsTeller:
 
     def said(self, index: int, said: Said) -> Iterable[bytes]:
         self._used[index] = said.usage
-        logprobs = self._logprobs(index, said.logprobs)
+        logprobs = self._logprobs(index, said.logprobs) if said.logprobs else None
         yield self._chunk(index, said.delta.content, logprobs=logprobs)
 
     def ended(self, index: int, ended: Ended) -> Iterable[bytes]:
@@ -148,7 +151,7 @@ class CompletionsTeller:
             {
                 "index": index,
                 "text": (self._prompts[index] if self._shape.echo else "") + answer.message.content,
-                "logprobs": self._logprobs(index, answer.logprobs),
+                "logprobs": None if answer.ended.unscored else self._logprobs(index, answer.logprobs),
                 "finish_reason": _reason(answer.ended),
             }
             for index, answer in enumerate(answers)

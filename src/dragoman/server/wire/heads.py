@@ -28,6 +28,8 @@ def notes(head: Head, ended: Ended) -> dict[str, Any]:
         said["problems"] = [problem.to_dict() for problem in ended.problems]
     if ended.unconstrained:
         said["unconstrained"] = ended.unconstrained
+    if ended.unscored:
+        said["logprobs"] = "the engine was asked for log probabilities and told none"
     if head.ignored:
         said["ignored"] = list(head.ignored)
     return {"dragoman": said} if said else {}
