@@ -163,6 +163,9 @@ def test_a_call_that_is_no_json_is_an_answer_and_nothing_to_run(arguments: str, 
     assert (from_json(sent.encode(), partial_mode=True) if sent else {}) == block["input"]
     reason = "tool_use" if is_object(arguments) else "max_tokens"
     assert (answer.json()["stop_reason"], events[-2]["delta"]["stop_reason"]) == (reason, reason)
+    problems = [told.get("dragoman", {}).get("problems", []) for told in (answer.json(), events[-2])]
+    assert problems[0] == problems[1]
+    assert ("cut_input" in {problem["code"] for problem in problems[0]}) == (reason == "max_tokens")
 
 
 def _ask(**fields: Any) -> Any:

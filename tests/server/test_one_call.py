@@ -1,4 +1,4 @@
-"""One call was asked for, and the engine cannot be held to it: the answer ends where a second call begins."""
+"""An engine that cannot be held to anything: one call where one was asked for, and what is refused by name."""
 
 from __future__ import annotations
 
@@ -105,3 +105,16 @@ def test_a_first_call_that_the_second_one_breaks_is_told_as_a_broken_one(path: s
     assert "get_weather" in json.dumps(answer)
     assert "get_time" not in json.dumps(answer.get("output", answer))
     assert {problem["code"] for problem in answer["dragoman"]["problems"]} >= {"second_call", "broken_call"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": TOOLS, "tool_choice": "required"}, "tool_choice"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"grammar": 'root ::= "a"'}, "grammar"),
+    ],
+)
+def test_what_has_to_be_enforced_is_refused_by_the_name_of_its_field(fields: dict[str, Any], param: str) -> None:
+    response = Service(["a"], info=FREE).chat(**fields)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, param)

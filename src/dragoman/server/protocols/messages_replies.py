@@ -9,9 +9,10 @@ calls of a message that ends by ``tool_use``, and none of one that ends by ``max
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from dragoman.chat import Delta, ToolCallDelta
+from dragoman.chat import Delta, Problem, ToolCallDelta
 from dragoman.server.answers.jobs import Ended, Said, Usage
 from dragoman.server.wire import failures, heads, sse
 from dragoman.server.wire.partial_json import ObjectPrefix, is_object, read_object
@@ -27,7 +28,8 @@ class MessagesTeller:
         self._blocks = 0
         self._kind: str | None = None  # of the block that is open
         self._input = ObjectPrefix()
-        self._cut = False  # the input of a call is not all of it
+        self._name = ""  # of the call that is open
+        self._cut: list[str] = []  # names of calls whose input is not all of them
         self._ended: Ended | None = None
 
     def begin(self) -> Iterable[bytes]:
@@ -52,7 +54,7 @@ class MessagesTeller:
     def close(self, usage: Usage) -> Iterable[bytes]:
         assert self._ended is not None
         reason = {"stop_reason": _reason(self._ended, self._cut), "stop_sequence": self._ended.stop_text}
-        notes = heads.notes(self._head, self._ended)
+        notes = self._notes(self._ended)
         yield sse.named({"type": "message_delta", "delta": reason, "usage": _usage(usage), **notes})
         yield sse.named({"type": "message_stop"})
 
@@ -65,9 +67,15 @@ class MessagesTeller:
         for piece in answer.pieces:
             _add(blocks, piece.delta)
         content = [_finished(block) for block in blocks]
-        self._cut = any(block["type"] == "tool_use" and not is_object("".join(block["input"])) for block in blocks)
-        notes = heads.notes(self._head, answer.ended)
-        return {**self._message(content, answer.ended, usage), **notes}
+        calls = [block for block in blocks if block["type"] == "tool_use"]
+        self._cut = [block["name"] for block in calls if not is_object("".join(block["input"]))]
+        return {**self._message(content, answer.ended, usage), **self._notes(answer.ended)}
+
+    def _notes(self, ended: Ended) -> dict[str, Any]:
+        """What is said of every answer, and of calls that only this protocol cannot tell whole."""
+        if ended.finish_reason != "length":
+            ended = replace(ended, problems=(*ended.problems, *map(_cut_input, self._cut)))
+        return heads.notes(self._head, ended)
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
@@ -80,7 +88,7 @@ class MessagesTeller:
     def _call(self, call: ToolCallDelta) -> Iterable[bytes]:
         if call.name is not None:
             yield from self._over()
-            self._input = ObjectPrefix()
+            self._input, self._name = ObjectPrefix(), call.name
             yield self._start("tool_use", {"type": "tool_use", "id": call.id, "name": call.name, "input": {}})
         piece = self._input.push(call.arguments)
         if piece:
@@ -96,7 +104,8 @@ class MessagesTeller:
 
     def _over(self) -> Iterable[bytes]:
         if self._kind is not None:
-            self._cut |= self._kind == "tool_use" and not self._input.complete
+            if self._kind == "tool_use" and not self._input.complete:
+                self._cut.append(self._name)
             self._kind = None
             yield sse.named({"type": "content_block_stop", "index": self._blocks - 1})
 
@@ -134,7 +143,12 @@ def _finished(block: dict[str, Any]) -> dict[str, Any]:
     return {**block, kind: "".join(block[kind]), **signature}
 
 
-def _reason(ended: Ended, cut: bool) -> str:
+def _cut_input(name: str) -> Problem:
+    told = f"the arguments of {name!r} are no JSON that all readers take: its input ends in front of what is not"
+    return Problem("cut_input", told, 0)
+
+
+def _reason(ended: Ended, cut: Sequence[str]) -> str:
     if cut or ended.finish_reason == "length":
         return "max_tokens"
     if ended.finish_reason == "tool_calls":

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dragoman.dialect.request import GbnfAnswer
 from dragoman.engine import NO_SETTINGS, EngineInfo, Generation, ModelSettings, Sampling
 from dragoman.errors import DragomanError, LimitError, SchemaError, UsageError
 from dragoman.format import ChatFormat
@@ -180,10 +181,11 @@ def _constrained(generation: Generation, turn: Turn, fmt: ChatFormat, info: Engi
         return replace(generation, grammar=spec, sampling=_without_controls(generation, turn, fmt))
     if _may_go_free(turn):
         return generation
+    answer = turn.request.answer
     raise UsageError(
         f"the engine of {info.model} takes neither grammars nor masks, so this request cannot be enforced; "
-        "use tool_choice auto and no response_format, or another engine",
-        param="tool_choice" if turn.request.answer is None else "response_format",
+        "use tool_choice auto and no response_format and no grammar, or another engine",
+        param="tool_choice" if answer is None else "grammar" if isinstance(answer, GbnfAnswer) else "response_format",
     )
 
 
