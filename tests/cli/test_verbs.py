@@ -79,6 +79,7 @@ def test_every_verb_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
         (["render", "chatml", "--request", "{number}"], "holds a number; wanted is a chat request"),
         (["render", "chatml", "--request", "{empty}"], "holds no messages"),
         (["render", "chatml", "--tools", "{number}"], "not a number"),
+        (["grammar", "chatml", "--tools", "{broken}"], "functions of a .py file are for dragoman chat alone"),
         (["render", "chatml", "--tools", "{{}}"], "takes the name of a file, not JSON itself"),
         (["render", "chatml", "--request", '[{{"role": "user"}}]' * 300], "takes the name of a file"),
         (["inspect", "{bytes}"], "TEMPLATE: "),

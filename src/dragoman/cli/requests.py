@@ -13,6 +13,7 @@ from dragoman.turn import Turn
 
 _REQUEST = 'a chat request ({"messages": [...], "tools": [...]}) or a list of messages, as JSON'
 _TOOLS = "a JSON list of tools"
+_TOOLS_READ = f"{_TOOLS} (functions of a .py file are for dragoman chat alone)"
 _SCHEMA = "a JSON Schema"
 
 
@@ -37,7 +38,7 @@ def _body(arguments: argparse.Namespace) -> dict[str, Any]:
     if messages is None or isinstance(messages, list):  # what else it may be is refused where the request is read
         body["messages"] = _messages(messages or [], arguments)
     if arguments.tools:
-        body["tools"] = tools_of(read_json(arguments.tools, param="--tools", wanted=_TOOLS))
+        body["tools"] = tools_of(read_json(arguments.tools, param="--tools", wanted=_TOOLS_READ))
     choice = arguments.tool_choice
     if choice is not None:
         plain = choice in ("auto", "none", "required")
