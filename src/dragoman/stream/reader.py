@@ -248,10 +248,11 @@ class Reader:
             out.append(data[at - base :])
         return out
 
-    def finish(self, reason: str) -> list[Event]:
+    def finish(self, reason: str, *, begun: bool = False) -> list[Event]:
         """The output ends. ``stop``: the best complete reading, else what is open is closed as it stands.
 
-        ``length``: what is withheld is text of the open region, and nothing is closed.
+        ``length``: what is withheld is text of the open region, and nothing is closed. begun: it is the beginning of a
+        call, and no text.
         Raises: OutputError where reading is strict and ``stop`` comes inside a region that needs its end.
         """
         out: list[Event] = []
@@ -271,7 +272,8 @@ class Reader:
                     f"the output ends at byte {self._run.position}, inside {self._run.path[-1]!r}",
                     position=self._run.position,
                 )
-        self._leave(out)
+        if not begun:
+            self._leave(out)
         if reason != "length" and self._run.path:
             out.append(Failed(self._run.label or "", self._run.position))
             out += [Closed(tag, self._run.position) for tag in reversed(self._run.path)]
