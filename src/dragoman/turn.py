@@ -121,7 +121,7 @@ class Turn:
         echo: bool,
         strict: bool,
         id_seed: int | str | None,
-        one_call: bool,
+        one_call: bool = False,
     ) -> None:
         self.format = fmt
         self.request = request
