@@ -4,6 +4,8 @@ Messages are rendered by the model's own template and cut out of the history, th
 by its own rules is listed in :func:`known_loss`, and nothing else may differ.
 """
 
+# ruff: noqa: E501 - templates are easier to read on long lines
+
 from __future__ import annotations
 
 import ast
@@ -23,6 +25,7 @@ from dragoman.template.probe import Said, with_variables
 from dragoman.template.profile import Profile
 from dragoman.template.sentinels import ProbeCall
 from tests.formats import learned_format, sources
+from tests.learned_templates import CONTENT, wrap
 
 chat_parsing = pytest.importorskip("transformers.utils.chat_parsing")
 
@@ -31,7 +34,51 @@ REFUSED = {
     "own.recipients": "only the text between two of them",
     "own.entities": "spelled otherwise",
     "own.keys_as_tags": "objects are tags again",
+    "own.name_and_keys_as_tags": "objects are tags again",
+    "own.name_as_tag": "several calls without a marker",
+    "own.names_in_one_object": "several calls without a marker",
     "own.name_as_key": "a list of calls whose names are keys",
+}
+_EACH = "{% for c in m.tool_calls or [] %}"
+# Kinds of calls that regions between patterns carry, and the one place where a simple pattern goes wrong.
+EXACT = {
+    "a closer behind the object whose key is the name": wrap(
+        CONTENT
+        + _EACH
+        + """{{ '<do>{"' + c.function.name + '": ' + (c.function.arguments | tojson) + '}</do>' }}{% endfor %}"""
+    ),
+    "a list of calls with lists in it": wrap(
+        """{% macro py(v) %}{% if v is string or v is number and v is not boolean %}{{ v | tojson }}{% elif v is boolean %}{{ v }}
+{%- elif v is none %}None{% elif v is mapping %}{{ '{' }}{% for k, x in v.items() %}{{ k | tojson }}: {{ py(x) }}{{ ', ' if not loop.last }}
+{%- endfor %}{{ '}' }}{% else %}[{% for x in v %}{{ py(x) }}{{ ', ' if not loop.last }}{% endfor %}]{% endif %}{% endmacro -%}
+{%- if m.tool_calls %}[{% for c in m.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments.items() -%}
+{{ k }}={{ py(v) }}{{ ', ' if not loop.last }}{% endfor %}){{ ', ' if not loop.last }}{% endfor %}]{% else %}{{ m.content }}{% endif %}"""
+    ),
+    "text with an opener of its own in front of a call": wrap(
+        """{% if m.content %}{{ 'TELL> ' + m.content + '\\n' }}{% endif %}"""
+        + _EACH
+        + """{{ 'RUN> ' + c.function.name + ' : ' + (c.function.arguments | tojson) + '\\n' }}{% endfor %}"""
+    ),
+    "reasoning that a call ends": wrap(
+        """{% if m.reasoning_content %}{{ '<muse>' + m.reasoning_content }}{{ '</muse>' if m.content or not m.tool_calls }}{% endif %}"""
+        + CONTENT
+        + _EACH
+        + """{{ '<do>' + c.function.name + '<by>' + (c.function.arguments | tojson) + '</do>' }}{% endfor %}"""
+    ),
+}
+# Kinds that they do not carry, and what is said of them.
+INEXACT = {
+    "several calls without a marker": wrap(
+        CONTENT
+        + """{% if m.tool_calls %}{{ '<dos>' }}{% for c in m.tool_calls -%}
+{{ '{"fun": "' + c.function.name + '", "par": ' + (c.function.arguments | tojson) + '}\\n' }}{% endfor %}{{ '</dos>' }}{% endif %}"""
+    ),
+    "values that end with a bracket": wrap(
+        CONTENT
+        + _EACH
+        + """{{ '<do>{"fun": "' + c.function.name + '", "par": [' }}{% for k, v in c.function.arguments.items() -%}
+{{ '{"k": "' + k + '", "v": ' + (v | tojson) + '}' }}{{ ', ' if not loop.last }}{% endfor %}{{ ']}</do>' }}{% endfor %}"""
+    ),
 }
 STRINGS = [
     "Brest",
@@ -82,7 +129,9 @@ class Source:
         rung = self.prover.rung if calls else self.prover.plain
         if facts.switch is not None and thought:
             rung = with_variables(rung, **{facts.switch: True})
-        body = self.prover.body(Said(None if calls else pick.choice(TEXTS), calls, reasoning), rung)
+        beside = bool(calls) and self.profile.content.kept_with_calls and pick.random() < 0.4
+        content = pick.choice(TEXTS) if beside or not calls else None
+        body = self.prover.body(Said(content, calls, reasoning), rung)
         if body is None:
             return None
         # What the prompt opens is not written by the model, where the history has it too.
@@ -154,6 +203,21 @@ def test_stock_transformers_reads_what_we_read(name: str) -> None:
         with pytest.raises(UsageError, match=REFUSED[name]):
             fmt.to_response_template()
         return
+    _check(name, fmt)
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_a_region_ends_where_a_value_does_not(kind: str) -> None:
+    _check(kind, ChatFormat.from_template(EXACT[kind]))
+
+
+@pytest.mark.parametrize("kind", INEXACT)
+def test_what_regions_cannot_carry_is_refused(kind: str) -> None:
+    with pytest.raises(UsageError, match=kind):
+        ChatFormat.from_template(INEXACT[kind]).to_response_template()
+
+
+def _check(name: str, fmt: ChatFormat) -> None:
     template = json.loads(json.dumps(fmt.to_response_template()))
     source = Source(name, fmt)
     equal, flaws = 0, []

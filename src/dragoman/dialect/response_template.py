@@ -2,6 +2,9 @@
 
 What that notation says: regions between an opening and a closing pattern, each read by one parser. So it follows the
 template's own form of a call only, delivers a call when it is complete, and takes types from the request's tools.
+
+Rules of this file: a region is found by patterns, not by what is in it, so a template is made only where a mark of the
+format's own begins each call and a mark or the next call ends it, outside of all values. All else is refused.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ Field: TypeAlias = dict[str, Any]
 _REASONING = ("reasoning_content", "thinking")
 _NAME = r"(?P<name>\S+?)"
 _ID = r"(?P<id>\S+?)"
+_KEY = r"(?P<key>[^\n]+?)"
+_VALUE = r"(?P<value>.*?)"
+_TYPE = r"(?P<type>[^\s<>]*?)"
 _NUMBER = r"\d+"
 
 
@@ -46,9 +52,10 @@ def response_template(profile: Profile, *, serving: bool = False) -> dict[str, A
     if reasoning.mode is not ReasoningMode.NONE and reasoning.close.text:
         name = reasoning.message_key if reasoning.message_key in _REASONING else _REASONING[0]
         fields[name] = _reasoning(profile)
+    fields["content"] = _content(profile)
     if profile.tools is not None:
         fields["tool_calls"] = _Calls(profile, profile.tools).field()
-    fields["content"] = _content(profile)
+        _end_at_calls(profile, profile.tools, fields)
     if serving:
         fields = _served(fields)
     return {"version": 1, "defaults": {"role": "assistant"}, **_anchor(profile), "fields": fields}
@@ -64,6 +71,20 @@ def _served(fields: dict[str, Field]) -> dict[str, Field]:
         else:
             out[name] = {key: value for key, value in field.items() if key != "join"}
     return out
+
+
+def _end_at_calls(profile: Profile, tools: ToolProfile, fields: dict[str, Field]) -> None:
+    """Let the regions with an opener of their own, inside of which no other is looked for, end where a call opens."""
+    opening = re.sub(r"\(\?P<\w+>", "(?:", fields["tool_calls"]["open_pattern"])
+    marked = _marked(call_shape(tools).opening.text) or _marked(call_shape(tools).section)
+    ends = [rf"\s*(?={opening})"] if marked else []
+    if _marked(tools.separator.text) and not tools.array:
+        # The end of one message and the start of the next, written between all blocks of a turn.
+        ends.insert(0, rf"\s*{_loose(tools.separator.text)}")
+    wrapped = profile.content.mode is ContentMode.WRAPPED
+    for name, field in fields.items():
+        if name in _REASONING or (name == "content" and wrapped):
+            field["close_pattern"] = _any([end for end in (field.get("close_pattern"), *ends) if end])
 
 
 def _anchor(profile: Profile) -> dict[str, str]:
@@ -100,6 +121,8 @@ def _content(profile: Profile) -> Field:
     content = profile.content
     field: Field = {"content": "text", "repeats": True, "join": ""}
     ends = _stops(profile)
+    if content.mode is ContentMode.WRAPPED_WITH_CALLS and content.open.text:
+        raise UsageError("a response template cannot express text that is wrapped beside calls only")
     if content.mode is not ContentMode.PLAIN and content.close.text:
         ends.insert(0, re.escape(content.close.text))
     if content.mode is ContentMode.WRAPPED:
@@ -115,6 +138,10 @@ class _Calls:
         self.tools = tools
         self.shape = call_shape(tools)
         self.stops = _stops(profile)
+        plain = tools.format is ToolFormat.TAG_WITH_TAGGED and tools.syntax is None and tools.nested is None
+        behind = tools.argument[tools.argument.index(Slot.VALUE) + 1 :] if Slot.VALUE in tools.argument else ()
+        self.value_end = "".join(piece.text for piece in behind if isinstance(piece, Marker))
+        self.listed = plain and not self.value_end
 
     def field(self) -> Field:
         tools = self.tools
@@ -124,15 +151,36 @@ class _Calls:
             raise UsageError("a response template cannot express calls that only the text between two of them tells")
         if tools.escapes.value:
             raise UsageError("a response template cannot express values in which characters are spelled otherwise")
+        if not tools.array and not self.listed:
+            self._check_opener()
         if tools.format is ToolFormat.JSON_NATIVE:
             return self._objects(tools.object or JsonShape())
         if tools.format is ToolFormat.TAG_WITH_JSON:
             return {**self._around("{", "}"), "content": "json", "repeats": True, **self._by_name()}
         if tools.syntax is not None:
             return self._notation()
-        if not any(isinstance(piece, Marker) and piece.text for piece in self._behind_value()):
+        if self.listed:
             return self._call_list()
+        self._check_values()
         return {**self._around("", ""), **self._tagged(), "repeats": True, **self._by_name()}
+
+    # What makes a region exact.
+
+    def _check_opener(self) -> None:
+        """A mark begins each call; else one call, behind the mark of the section or as the whole of an answer."""
+        if _marked(self.shape.opening.text):
+            return
+        if self.tools.parallel:
+            raise UsageError("a response template cannot express several calls without a marker of their own")
+        if not _marked(self.shape.section) and self.tools.format is not ToolFormat.JSON_NATIVE:
+            raise UsageError("a response template cannot express a call that no marker begins")
+
+    def _check_values(self) -> None:
+        """Marks end each value and each call: a bracket or a quote may stand in a value."""
+        if not _marked(self.value_end):
+            raise UsageError("a response template cannot express values that end with a bracket or a quote only")
+        if self.shape.closing and not any(map(_marked, self.shape.closing)):
+            raise UsageError("a response template cannot express tagged arguments that end with a bracket only")
 
     # Calls that are JSON objects.
 
@@ -151,9 +199,12 @@ class _Calls:
     def _named_by_key(self, shape: JsonShape) -> Field:
         if self.tools.array or self.shape.bare:
             raise UsageError("a response template cannot express a list of calls whose names are keys")
-        opening = self._opening(self.tools.call) + r'\{\s*"(?P<name>[^"]+)"\s*:\s*(?=\{)'
-        closing = r"(?<=\})\s*\}" + self._closing()
-        return {**_pair(opening, closing), "content": "json", "repeats": True, **self._by_name()}
+        body = self.tools.call.index(Slot.OBJECT)
+        tail = self._tail(self.tools.call[body + 1 :])
+        if not tail:
+            raise UsageError("a response template cannot express calls whose names are keys and that no marker ends")
+        opening = self._opening(self.tools.call[:body]) + r'\{\s*"(?P<name>[^"]+)"\s*:\s*(?=\{)'
+        return {**_pair(opening, rf"(?<=\}})\s*\}}\s*{tail}"), "content": "json", "repeats": True, **self._by_name()}
 
     def _array(self) -> Field:
         """All calls as one JSON array; its brackets stay in the region."""
@@ -195,8 +246,10 @@ class _Calls:
         return self._section() + "".join(self._head(pieces, at) for at in range(len(pieces)))
 
     def _section(self) -> str:
+        """The section's marker, which is left out behind the first call; not where it alone tells a call."""
         section = self.tools.section_open.text
-        return rf"(?:{_loose(section)}\s*)?" if section else ""
+        optional = "?" if _marked(self.shape.opening.text) else ""
+        return rf"(?:{_loose(section)}\s*){optional}" if section else ""
 
     def _head(self, pieces: Sequence[Piece], at: int) -> str:
         """One piece in front of the body; a name that nothing but layout ends goes up to the first that may follow."""
@@ -207,11 +260,23 @@ class _Calls:
 
     def _tail(self, pieces: Sequence[Piece]) -> str:
         inner = "".join(map(_piece, pieces)).removesuffix(r"\s*")
+        if pieces and isinstance(pieces[-1], Slot):
+            inner = inner.removesuffix(r"\S+?)") + f"{self._last_word()})"
         return inner + self._closing() if inner.replace(r"\s*", "") else ""
 
+    def _last_word(self) -> str:
+        """A word that ends a call: it goes up to white space or the first character of what may follow."""
+        tools = self.tools
+        following = [self.shape.opening.text, tools.section_close.text, tools.separator.text, *all_stops(self.profile)]
+        ends = "".join(sorted({text[0] for text in following if text}))
+        if any(char.isalnum() or char in "_-." for char in ends):
+            raise UsageError("a response template cannot express calls that end with a word, behind which words follow")
+        return rf"[^\s{re.escape(ends)}]+"
+
     def _closing(self) -> str:
-        section = self.tools.section_close.text
-        return rf"(?:\s*{_loose(section)})?" if section else ""
+        further = [self.tools.section_close.text, "" if self.tools.array else self.tools.separator.text]
+        texts = "|".join(_loose(text) for text in further if text)
+        return rf"(?:\s*(?:{texts}))?" if texts else ""
 
     def _ends(self, closer: str, last: str = "") -> str:
         """What ends a call: its closer, behind ``last``; without one the next call or the end of the turn."""
@@ -219,29 +284,30 @@ class _Calls:
             behind = rf"(?<={re.escape(last)})\s*" if last else ""
             return behind + closer
         ends = list(self.stops)
-        if self.tools.section_close.text and not self.tools.array:
-            ends.insert(0, _loose(self.tools.section_close.text))
-        if self.shape.opening.text:
-            ends.append(rf"(?={_loose(self.shape.opening.text)})")
+        if self.tools.array or self.listed:
+            return _any(ends)
+        behind = rf"(?<={re.escape(last)})\s*" if last else ""
+        if self.tools.section_close.text:
+            ends.insert(0, behind + _loose(self.tools.section_close.text))
+        if _marked(self.tools.separator.text):
+            ends.append(behind + _loose(self.tools.separator.text))
+        if _marked(self.shape.opening.text):
+            ends.append(rf"{behind}(?={_loose(self.shape.opening.text)})")
         return _any(ends)
 
     # Arguments that are written one by one.
 
-    def _behind_value(self) -> Sequence[Piece]:
-        pieces = self.tools.argument
-        return pieces[pieces.index(Slot.VALUE) + 1 :] if Slot.VALUE in pieces else ()
-
     def _tagged(self) -> Field:
         parts: list[str] = []
-        seen = False
+        seen: set[Slot] = set()
         for piece in self.tools.argument:
             if isinstance(piece, Marker):
-                parts.append(_layout(piece))
-            elif piece is Slot.KEY:
-                parts.append("(?P=key)" if seen else r"(?P<key>[^\n]+?)")
-                seen = True
+                parts.append(_layout(piece) if piece.text or not seen else r"\s+")
+            elif piece in seen:
+                parts.append(f"(?P={piece.value})")
             else:
-                parts.append(r"(?P<value>.*?)" if piece is Slot.VALUE else r"[^\s<>]*?")
+                parts.append({Slot.KEY: _KEY, Slot.VALUE: _VALUE}.get(piece, _TYPE))
+                seen.add(piece)
         pattern: Field = {"tag_pattern": "".join(parts)}
         if dict(self.tools.value_styles).get("string") is ValueStyle.JSON:
             pattern["value_parser"] = {"name": "json", "args": {"allow_non_json": True}}
@@ -292,6 +358,12 @@ def _stops(profile: Profile) -> list[str]:
 
 def _pair(opening: str, closing: str) -> Field:
     return {"open_pattern": opening, "close_pattern": closing} if closing else {"open_pattern": opening}
+
+
+def _marked(text: str) -> bool:
+    """True: no answer and no value holds ``text`` by chance."""
+    core = text.strip()
+    return distinctive(core) and not core.isdigit() and (len(core) > 1 or not core.isascii())
 
 
 def _any(patterns: Sequence[str]) -> str:
