@@ -30,7 +30,11 @@ _CONTENT_PROVEN = 0.95
 _SILENT = ("knows no tools", "nothing renders")
 _UNPROVEN = Path(__file__).with_name("unproven_calls.json")
 
-_OPTIONAL = {"reasoning": {"inferred", "not expressible"}, "call_ids": {"not expressible"}}
+_OPTIONAL = {
+    "reasoning": {"inferred", "not expressible"},
+    "call_ids": {"not expressible"},
+    "content_beside_calls": {"not expressible"},  # many templates leave out the one or the other
+}
 
 OWN = """{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}\
 {% for c in m.tool_calls or [] %}<<call {{ c.function.name }}>>{{ c.function.arguments | tojson }}<<end>>{% endfor %}\
