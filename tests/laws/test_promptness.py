@@ -162,6 +162,8 @@ def test_all_but_a_marker_is_delivered_behind_every_byte(name: str) -> None:
     fmt = learned_format(name)
     if fmt.profile.tools is None or fmt.proof["tool_calls"] not in ("proven", "not expressible"):
         pytest.skip(f"calls are not proven: {fmt.proof.claims['tool_calls'].why}")
+    if name == "own.json_before_name":
+        pytest.skip("arguments stand before the name, which nobody knows until then: an exception of the law")
     possible, _ = cases(name, fmt, 8)
     walkers = [case.walker() for case in possible]
     flaws: list[str] = []
