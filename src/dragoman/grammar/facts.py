@@ -6,9 +6,12 @@ The facts hold as long as no rule that the node names may be empty; where one ma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dragoman.grammar import nodes as n
+
+if TYPE_CHECKING:
+    from dragoman.grammar.blocks import Block
 
 
 @dataclass(slots=True)
@@ -27,13 +30,13 @@ class Facts:
     odd: bool = False
     plain: bool = True
     uses: int = 0
-    block: Any = None
+    block: Block | None = None
 
 
 def facts(node: n.Node) -> Facts:
     """The facts of ``node``, kept with it."""
     try:
-        return node.facts  # type: ignore[no-any-return]
+        return node.facts
     except AttributeError:
         found = Facts([], [])
         found.empty = _look(node, found, True)
@@ -44,27 +47,26 @@ def facts(node: n.Node) -> Facts:
 
 def _look(node: n.Node, found: Facts, first: bool) -> bool:
     """Whether ``node`` may be empty; what is in it goes to ``found``. ``first``: nothing was consumed before it."""
-    kind = type(node)
-    if kind is n.Literal:
-        return not node.data  # type: ignore[union-attr]
-    if kind is n.Ref:
-        found.names.append(node.name)  # type: ignore[union-attr]
+    if type(node) is n.Literal:
+        return not node.data
+    if type(node) is n.Ref:
+        found.names.append(node.name)
         if first:
-            found.first.append(node.name)  # type: ignore[union-attr]
+            found.first.append(node.name)
         return False
-    if kind is n.Sequence:
+    if type(node) is n.Sequence:
         empty = True
-        for item in node.items:  # type: ignore[union-attr]
+        for item in node.items:
             empty = _look(item, found, first and empty) and empty
         return empty
-    if kind is n.Choice:
+    if type(node) is n.Choice:
         empty = False
-        for item in node.items:  # type: ignore[union-attr]
+        for item in node.items:
             empty = _look(item, found, first) or empty
-        found.dead = found.dead or not node.items  # type: ignore[union-attr]
+        found.dead = found.dead or not node.items
         return empty
-    if kind is n.Class:
-        found.dead = found.dead or not node.ranges  # type: ignore[union-attr]
+    if type(node) is n.Class:
+        found.dead = found.dead or not node.ranges
         return False
     if type(node) is n.Repeat:
         empty = _look(node.item, found, first)

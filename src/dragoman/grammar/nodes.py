@@ -10,14 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from dragoman.grammar.facts import Facts
 
 
 class _Noted:
     """``facts``: what was found out about a node, kept with it (facts.py); no part of its value."""
 
     __slots__ = ("facts",)
-    facts: Any
+    facts: Facts
 
 
 @dataclass(frozen=True, slots=True)
