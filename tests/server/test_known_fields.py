@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from dragoman.engine import EngineInfo, ModelSettings
 from dragoman.engines.scripted import Scripted
 from dragoman.format import ChatFormat
 from dragoman.server.protocols import chat, completions, messages, responses
@@ -20,6 +21,9 @@ LEAST: dict[str, dict[str, Any]] = {
     ANTHROPIC: {"messages": MESSAGES, "max_tokens": 9},
     RESPONSES: {"input": "one"},
 }
+
+
+NO_IDS = EngineInfo(model="scripted", grammar_forms=("gbnf",), takes_token_ids=False)
 
 
 def post(path: str, answer: str = "one", **fields: Any) -> Any:
@@ -69,7 +73,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (COMPLETIONS, {"messages": MESSAGES}, "messages"),
     (RESPONSES, {"text": {"verbosity": "high"}}, "text.verbosity"),
     (RESPONSES, {"text": {"bogus": 1}}, "text.bogus"),
-    (RESPONSES, {"text": {"format": {"type": "json_schema", "schema": 5}}}, "text.format.json_schema.schema"),
+    (RESPONSES, {"text": {"format": {"type": "json_schema", "schema": 5}}}, "text.format.schema"),
     (RESPONSES, {"reasoning": {"effort": "huge"}}, "reasoning.effort"),
     (RESPONSES, {"reasoning": {"summary": "bogus"}}, "reasoning.summary"),
     (RESPONSES, {"reasoning": {"bogus": 1}}, "reasoning.bogus"),
@@ -87,6 +91,21 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (ANTHROPIC, {"inference_geo": "eu"}, "inference_geo"),
     (ANTHROPIC, {"compaction": {}}, "compaction"),
     (ANTHROPIC, {"stop": ["x"]}, "stop"),
+    *((path, {"model": 5}, "model") for path in LEAST),
+    (CHAT, {"user": 5}, "user"),
+    (CHAT, {"metadata": "x"}, "metadata"),
+    (CHAT, {"store": "yes"}, "store"),
+    (COMPLETIONS, {"user": ["u"]}, "user"),
+    (RESPONSES, {"prompt_cache_key": 5}, "prompt_cache_key"),
+    (RESPONSES, {"max_tool_calls": "3"}, "max_tool_calls"),
+    (ANTHROPIC, {"metadata": [1]}, "metadata"),
+    (CHAT, {"messages": [{"role": "king", "content": "one"}]}, "messages[0].role"),
+    (RESPONSES, {"instructions": "two", "input": [{"role": "king", "content": "one"}]}, "input[0].role"),
+    (CHAT, {"tools": [*TOOLS, {"type": "function", "function": {"name": "a b"}}]}, "tools[2].function.name"),
+    (CHAT, {"functions": [{"name": "a\nb"}]}, "functions[0].name"),
+    (CHAT, {"functions": [{"name": "a"}], "function_call": {"name": "b"}}, "function_call"),
+    (RESPONSES, {"tools": [{"type": "function", "name": "a" * 129}]}, "tools[0].name"),
+    (ANTHROPIC, {"tools": [{"name": "a!", "input_schema": {"type": "object"}}]}, "tools[0].name"),
 ]
 
 
@@ -103,15 +122,17 @@ def test_what_is_not_supported_is_refused_by_name(path: str, fields: dict[str, A
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
-        *((CHAT, {"reasoning_effort": word}) for word in ("none", "minimal", "low", "medium", "high", "xhigh", "max")),
         (CHAT, {"verbosity": "medium", "service_tier": "priority", "prompt_cache_retention": "24h"}),
         (CHAT, {"stream_options": {"include_usage": True, "include_obfuscation": False}}),
         (CHAT, {"user": "u", "safety_identifier": "s", "prompt_cache_key": "k", "store": True, "metadata": {}}),
         (COMPLETIONS, {"user": "u", "stream_options": {"include_usage": True}}),
         (RESPONSES, {"text": {"verbosity": "medium", "format": {"type": "text"}}, "max_tool_calls": 3}),
         (RESPONSES, {"include": ["reasoning.encrypted_content"], "context_management": [{"type": "compaction"}]}),
-        (RESPONSES, {"reasoning": {"effort": "low", "summary": "auto", "context": "all_turns", "mode": "standard"}}),
-        (ANTHROPIC, {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "max"}}),
+        (RESPONSES, {"reasoning": {"summary": "auto", "context": "auto", "mode": "standard"}}),
+        (ANTHROPIC, {"thinking": {"type": "adaptive", "display": "summarized"}}),
+        (ANTHROPIC, {"thinking": {"type": "enabled", "budget_tokens": 100}}),  # it thinks anyway
+        (CHAT, {"tools": [{**TOOLS[0], "x": 1}]}),  # the template writes tools as they are
+        (CHAT, {"messages": [{**MESSAGES[0], "x": None, "annotations": []}], "response_format": {"type": "text"}}),
         (ANTHROPIC, {"service_tier": "auto", "speed": "standard", "context_management": {"edits": []}}),
     ],
 )
@@ -119,6 +140,131 @@ def test_what_changes_no_answer_is_accepted_and_not_told(path: str, fields: dict
     response = post(path, **fields)
     assert response.status_code == 200, response.text
     assert "dragoman" not in response.json()
+
+
+PLAIN = ChatFormat.from_template(
+    "{% for tool in tools or [] %}{{ '<|t|>' + tool.function.name }}{% endfor %}"
+    "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + m.tone | default('') + '<|fin|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}",
+    eos_token="<|fin|>",
+)
+THEIR_RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "no", "is_error": True, "cache_control": {}}
+THEIR_CALL = {"type": "tool_use", "id": "c", "name": "get_time", "input": {}, "caller": {"type": "direct"}}
+THEIR_TOOL = {"name": "get_time", "input_schema": {"type": "object"}, "defer_loading": True}
+ITEM = {"role": "user", "content": [{"type": "input_text", "text": "one", "y": 1}], "x": 1, "id": "i"}
+FORM = {"name": "f", "schema": {"type": "object"}, "x": 1}
+SAID = {"role": "user", "content": "one"}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "told"),
+    [
+        *((CHAT, {"reasoning_effort": word}, ["reasoning_effort"]) for word in ("none", "minimal", "high", "max")),
+        *((CHAT, {"enable_thinking": flag}, ["enable_thinking"]) for flag in (True, False)),
+        (
+            CHAT,
+            {"chat_template_kwargs": {"a": 1, "enable_thinking": True}, "b": 2},
+            ["b", *map("chat_template_kwargs.{}".format, ("a", "enable_thinking"))],
+        ),
+        (CHAT, {"response_format": {"type": "text", "x": 1}}, ["response_format.x"]),
+        (CHAT, {"response_format": {"type": "json_schema", "json_schema": FORM}}, ["response_format.json_schema.x"]),
+        (
+            CHAT,
+            {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "get_time", "x": 1}}},
+            ["tool_choice.function.x"],
+        ),
+        (
+            CHAT,
+            {"tools": [{**TOOLS[0], "x": 1}, {"type": "function", "function": {"name": "f", "y": 1}}]},
+            ["tools[0].x", "tools[1].function.y"],
+        ),
+        (CHAT, {"functions": [{"name": "f", "y": 1}]}, ["functions[0].y"]),
+        (
+            CHAT,
+            {"messages": [{**SAID, "name": "Ann", "tone": "!"}, {**SAID, "x": 1}]},
+            ["messages[0].name", "messages[1].x"],
+        ),
+        (
+            CHAT,
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "one", "x": 1}]}]},
+            ["messages[0].content[0].x"],
+        ),
+        (RESPONSES, {"input": [ITEM], "instructions": "two"}, ["input[0].content[0].y", "input[0].x"]),
+        (RESPONSES, {"text": {"format": {"type": "json_schema", **FORM}}}, ["text.format.x"]),
+        (
+            RESPONSES,
+            {"reasoning": {"effort": "low", "context": "all_turns"}},
+            ["reasoning.effort", "reasoning.context"],
+        ),
+        (RESPONSES, {"tools": [{"type": "function", "name": "f", "y": 1}]}, ["tools[0].y"]),
+        (ANTHROPIC, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, ["thinking"]),
+        (ANTHROPIC, {"output_config": {"effort": "max"}}, ["output_config.effort"]),
+        (
+            ANTHROPIC,
+            {
+                "tools": [THEIR_TOOL],
+                "messages": [
+                    SAID,
+                    {"role": "assistant", "content": [THEIR_CALL]},
+                    {"role": "user", "content": [THEIR_RESULT]},
+                ],
+            },
+            ["messages[1].content[0].caller", "messages[2].content[0].is_error", "tools[0].defer_loading"],
+        ),
+    ],
+)
+def test_what_changes_nothing_is_told(path: str, fields: dict[str, Any], told: list[str]) -> None:
+    """Switches that the template does not read, and keys without which the prompt is the same."""
+    service = Service(engine=Scripted(lambda _: "{}", info=NO_IDS), fmt=PLAIN, info=NO_IDS)
+    answer = service.post({**LEAST[path], **fields}, path)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["dragoman"] == {"ignored": told}
+
+
+def test_counts_and_prompts_tell_it_too() -> None:
+    """And their errors name the request's fields as the answers' do."""
+    service = Service()
+    for path in (CHAT + "/input_tokens", RESPONSES + "/input_tokens", ANTHROPIC + "/count_tokens", "/apply-template"):
+        body = {"input": "one", "messages": MESSAGES} if path == RESPONSES + "/input_tokens" else {"messages": MESSAGES}
+        body = {
+            name: value for name, value in body.items() if name in LEAST.get(path.rsplit("/", 1)[0], {"messages": 1})
+        }
+        assert "dragoman" not in service.post(body, path).json()
+        odd = service.post({**body, "chat_template_kwargs": {"a": 1}, "temprature": 1}, path)
+        assert odd.json()["dragoman"] == {"ignored": ["temprature", "chat_template_kwargs.a"]}, odd.text
+    tools = [{"name": "f", "input_schema": {"type": "object"}, "description": 5}]
+    for wrong, place in (
+        ({"messages": MESSAGES, "output_config": {"effort": "huge"}}, "output_config.effort"),
+        ({"messages": MESSAGES, "tools": tools}, "tools[0].description"),
+    ):
+        error = service.post(wrong, ANTHROPIC + "/count_tokens").json()["error"]
+        assert error["message"].startswith(place)
+    assert (
+        service.post({"input": "one", "reasoning": {"effort": "huge"}}, RESPONSES + "/input_tokens").json()["error"][
+            "param"
+        ]
+        == "reasoning.effort"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("mirostat", "zzz", 2),
+        ("mirostat", 7, 0),
+        ("repeat_penalty", "1.1", 1.1),
+        ("stop_token_ids", [-1], [1, 2]),
+        ("ignore_eos", 1, True),
+        ("min_tokens", 10**12, 3),
+        ("dry_sequence_breakers", [5], ["x"]),
+    ],
+)
+def test_a_sampler_that_the_engine_takes_is_checked_here(name: str, wrong: Any, right: Any) -> None:
+    service = Service(["one"], settings=ModelSettings(engine_fields=frozenset((name,))))
+    refused = service.chat(**{name: wrong})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, name)
+    assert service.chat(**{name: right}).status_code == 200
+    assert service.engine.record.requests[-1].sampling.extra == {name: right}
 
 
 @pytest.mark.parametrize("path", LEAST)
@@ -166,6 +312,13 @@ def test_an_effort_may_be_any_word_that_the_template_compares_it_with() -> None:
     refused = service.chat(reasoning_effort="user")  # a word that the template compares something else with
     assert refused.status_code == 400
     assert "huge" in refused.json()["error"]["message"]
+
+
+def test_an_effort_that_the_template_reads_is_not_told() -> None:
+    fmt = ChatFormat.from_template(WORDY, eos_token="<|fin|>")
+    service = Service(["one"] * 2, fmt=fmt, info=NO_IDS)
+    assert "dragoman" not in service.chat(reasoning_effort="high").json()
+    assert "dragoman" not in service.chat(chat_template_kwargs={"reasoning_effort": "low"}).json()
 
 
 THOUGHT = "<muse>\nhm\n</muse>\n\nRome"

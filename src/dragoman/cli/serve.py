@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("dragoman.server")
 _SHUTDOWN_S = 3  # what has been told its end has so long to say it
+_HURRIED_S = 0.5  # the same, when it was told by a second signal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,24 +123,31 @@ def _is_own(host: str) -> bool:
 
 
 def _server(app: ASGIApp, operations: Operations, drain_seconds: float) -> uvicorn.Server:
-    """A server that, told to end, first lets what was begun be finished; told twice, it ends at once."""
+    """A server that, told to end, first lets what was begun be finished; told twice, it tells open answers so and ends;
+    told once more, it ends without a word."""
     import uvicorn
 
     loop = asyncio.get_running_loop()
 
     class Draining(uvicorn.Server):
+        told = 0
         ending: asyncio.Task[None] | None = None
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            if self.ending is None and not self.should_exit:
-                self._captured_signals.append(sig)
-                loop.call_soon_threadsafe(self._begin)
+            self._captured_signals.append(sig)
+            self.told += 1
+            if self.told > 2 or self.should_exit:
+                self.should_exit = self.force_exit = True
             else:
-                super().handle_exit(sig, frame)
+                loop.call_soon_threadsafe(self._begin if self.told == 1 else self._hurry)
 
         def _begin(self) -> None:
             operations.drain()
             self.ending = asyncio.create_task(self._end())
+
+        def _hurry(self) -> None:
+            self.config.timeout_graceful_shutdown = _HURRIED_S  # type: ignore[assignment]
+            operations.hurry()
 
         async def _end(self) -> None:
             if operations.busy:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from dragoman.server.protocols.messages_replies import MessagesTeller
 from dragoman.server.protocols.responses_replies import ResponsesTeller
 from dragoman.server.requests.ask import PING_SECONDS, Ask
 from dragoman.server.requests.kinds import FLAG, INTEGER, LIST, TEXT, given, needed, shown
-from dragoman.server.requests.prepare import make_turn, prepare_all, prepare_raw
+from dragoman.server.requests.prepare import make_turn, prepare_all, prepare_raw, without_effect
 from dragoman.server.requests.refusals import TOKENIZE_REFUSALS, refuse
 from dragoman.server.wire import failures, heads
 from dragoman.server.wire.body import read_body
@@ -98,12 +99,20 @@ class Service:
         return Reply(jobs, self.engine, teller, ask.stream, PING_SECONDS)
 
     async def _prepared(self, ask: Ask, prefix: str) -> tuple[heads.Head, tuple[Job[Turn], ...]]:
-        info, head = await self.info(), await self._head(prefix, ask.ignored)
-        work = partial(prepare_all, self.format, ask, info, self.settings, now=self._now(), id_seed=head.id)
+        info, head, now = await self.info(), await self._head(prefix, ask.ignored), self._now()
+
+        def work() -> tuple[heads.Head, tuple[Job[Turn], ...]]:
+            jobs = prepare_all(self.format, ask, info, self.settings, now=now, id_seed=head.id)
+            return replace(head, ignored=(*ask.ignored, *without_effect(jobs[0].turn, ask, now=now))), jobs
+
+        return await self._worded(ask, work)
+
+    async def _worded(self, ask: Ask, work: Callable[[], T]) -> T:
+        """The work in a thread, its errors in the words of the request."""
         try:
-            return head, await _in_thread(work)
+            return await _in_thread(work)
         except UsageError as error:
-            raise ask.blame(error) from error
+            raise ask.words.error(error) from error
 
     async def _head(self, prefix: str, ignored: tuple[str, ...]) -> heads.Head:
         return heads.Head(prefix + self._new_id(), int(self._clock()), await self.model(), ignored)
@@ -112,39 +121,42 @@ class Service:
 
     async def apply_template(self, request: Request) -> Response:
         """``POST /apply-template``: the prompt of a chat request, and which of its parts came with the request."""
-        ask = chat.read_chat_request(await _body(request), self.settings)
+        ask, now = chat.read_chat_request(await _body(request), self.settings), self._now()
 
         def render() -> dict[str, Any]:
-            turn = make_turn(self.format, ask, self.settings, now=self._now())
+            turn = make_turn(self.format, ask, self.settings, now=now)
             parts = [{"text": text, "input": is_input} for text, is_input in turn.prompt.parts]
             told: dict[str, Any] = {"prompt": turn.prompt.text, "parts": parts}
             if self.format.vocab is not None:
                 told["token_ids"] = list(turn.prompt.token_ids)
-            return told
+            return told | heads.ignored((*ask.ignored, *without_effect(turn, ask, now=now)))
 
-        return JSONResponse(await _in_thread(render))
+        return JSONResponse(await self._worded(ask, render))
 
     async def count_chat(self, request: Request) -> Response:
         """``POST /v1/chat/completions/input_tokens``"""
-        count = await self._count(chat.turn_of(await _body(request)))
-        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+        ask = chat.read_chat_request(await _body(request), self.settings)
+        return JSONResponse({"object": "response.input_tokens", **await self._counted(ask)})
 
     async def count_responses(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``"""
-        count = await self._count(responses.turn_of(await _body(request)))
-        return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
+        ask, _ = responses.read(await _body(request), self.settings)
+        return JSONResponse({"object": "response.input_tokens", **await self._counted(ask)})
 
     async def count_messages(self, request: Request) -> Response:
         """``POST /v1/messages/count_tokens``"""
-        return JSONResponse({"input_tokens": await self._count(messages.turn_of(await _body(request)))})
+        return JSONResponse(await self._counted(messages.read(await _body(request), self.settings)))
 
-    async def _count(self, turn: Mapping[str, Any]) -> int:
+    async def _counted(self, ask: Ask) -> dict[str, Any]:
         self._vocab()
+        now = self._now()
 
-        def count() -> int:
-            return len(make_turn(self.format, Ask(turn), self.settings, now=self._now()).prompt.token_ids)
+        def count() -> dict[str, Any]:
+            turn = make_turn(self.format, ask, self.settings, now=now)
+            noted = heads.ignored((*ask.ignored, *without_effect(turn, ask, now=now)))
+            return {"input_tokens": len(turn.prompt.token_ids), **noted}
 
-        return await _in_thread(count)
+        return await self._worded(ask, count)
 
     async def tokenize(self, request: Request) -> Response:
         """``POST /tokenize``: ids of ``content`` as text of a message, where no control token can be written."""

@@ -79,6 +79,32 @@ def template_variables(
     return {**out, **named}, thinking
 
 
+def unread_switches(
+    template: Template,
+    profile: Profile,
+    *,
+    enable_thinking: bool | None = None,
+    reasoning_effort: str | None = None,
+    own: Mapping[str, Any],
+) -> list[tuple[str, Any]]:
+    """(name, value) of each of these arguments of :func:`template_variables` that says nothing to the template."""
+    given = {"enable_thinking": enable_thinking, _EFFORTS[0]: reasoning_effort}
+    named = {f"chat_template_kwargs.{name}": value for name, value in own.items()}
+    every = [(name, value) for name, value in {**given, **named}.items() if value is not None]
+    return [(name, value) for name, value in every if not _is_read(name.rpartition(".")[2], value, template, profile)]
+
+
+def _is_read(name: str, value: Any, template: Template, profile: Profile) -> bool:
+    if name in template.undeclared:
+        return True
+    switched = bool(profile.thinking_switches or profile.thinking_words)
+    if name == "enable_thinking":
+        return switched
+    if name == _EFFORTS[0]:
+        return (value == "none" and switched) or any(each in template.undeclared for each in _EFFORTS)
+    return name == PRESERVE and any(each in template.undeclared for each in (*_KEEPS, *_DROPS))
+
+
 def _check_effort(effort: str | None, template: Template) -> None:
     """Raises UsageError for a word that neither the API nor the template knows."""
     if effort is None or effort in EFFORTS:

@@ -48,6 +48,7 @@ class Operations:
         self._admission: Admission | None = None
         self._engine: WatchedEngine | None = None
         self._draining = False
+        self._hurried = False
 
     def watch(self, engine: Engine) -> WatchedEngine:
         self._engine = WatchedEngine(engine, self.metrics, deadline_seconds=self.settings.deadline_seconds)
@@ -96,6 +97,10 @@ class Operations:
         if self._admission is not None:
             self._admission.draining = True
 
+    def hurry(self) -> None:
+        """What was begun is not waited for any longer."""
+        self._hurried = True
+
     async def drained(self, seconds: float) -> bool:
         """Wait until all that was begun is done, at most so long; what is left then ends with an error of its own.
 
@@ -103,7 +108,7 @@ class Operations:
         """
         self.drain()
         end = asyncio.get_running_loop().time() + seconds
-        while self.busy and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 - once in a server's life
+        while self.busy and not self._hurried and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 - once
             await asyncio.sleep(_POLL_SECONDS)
         whole = not self.busy
         if self._engine is not None:

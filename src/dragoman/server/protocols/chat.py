@@ -12,7 +12,7 @@ from typing import Any
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.requests import harmless
-from dragoman.server.requests.ask import PING_SECONDS, Ask
+from dragoman.server.requests.ask import NO_WORDS, PING_SECONDS, Ask, Words
 from dragoman.server.requests.harmless import ignored
 from dragoman.server.requests.kinds import (
     FLAG,
@@ -113,6 +113,7 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
         ping_seconds=_ping(body),
         tell_reasoning=given(body, "include_reasoning", FLAG) is not False,
         ignored=ignored(body, harmless.CHAT, *KNOWN, settings.engine_fields),
+        words=Words(_LEGACY_NAMES) if legacy else NO_WORDS,
     )
     return ask, Shape(include_usage, continuous, top is not None, legacy)
 
@@ -183,6 +184,13 @@ def _with_tools(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+# The arguments of a turn by the names of 2023.
+_LEGACY_NAMES = {
+    ".tool_calls[0].function": ".function_call",
+    ".function.": ".",
+    "tools[": "functions[",
+    "tool_choice": "function_call",
+}
 _NAME = Kind("a function's name", lambda value: isinstance(value, str), {"type": "string"})
 
 

@@ -6,13 +6,12 @@ How answers are told: :mod:`dragoman.server.protocols.messages_replies`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.requests import harmless
-from dragoman.server.requests.ask import Ask, renamed
+from dragoman.server.requests.ask import Ask, Words
 from dragoman.server.requests.harmless import ignored
 from dragoman.server.requests.kinds import (
     FLAG,
@@ -33,6 +32,7 @@ from dragoman.server.requests.kinds import (
 )
 from dragoman.server.requests.refusals import SAMPLER_REFUSALS, Refusal, refuse
 from dragoman.server.requests.sampling import SAMPLERS, sampling
+from dragoman.server.requests.shapes import shape, strange
 
 SAMPLING = ("max_tokens", *SAMPLERS)
 FIELDS: Mapping[str, Kind] = {
@@ -72,8 +72,21 @@ _THINKING_FIELDS = {
 # The arguments of a turn that are told by other names here.
 _NAMES = {
     "reasoning_effort": "output_config.effort",
+    "response_format.json_schema": "output_config.format",
     "response_format": "output_config.format",
-    "function.parameters": "input_schema",
+    ".function.parameters": ".input_schema",
+    ".function.": ".",
+    "enable_thinking": "thinking",
+}
+# What objects of the request may hold; a tool's result that failed (``is_error``) is told by its text alone.
+_BLOCK_KEYS = ("type", "text", "thinking", "signature", "data", "id", "name", "input", "tool_use_id", "source")
+_BLOCK = shape(*_BLOCK_KEYS, "cache_control")
+_SHAPES = {
+    "system": _BLOCK,
+    "messages": shape("role", content=shape(*_BLOCK_KEYS, "cache_control", content=_BLOCK)),
+    "tools": shape("type", "name", "description", "input_schema", "strict", "cache_control"),
+    "tool_choice": shape("type", "name", "disable_parallel_tool_use"),
+    "output_config": shape("effort", format=shape("type", "schema")),
 }
 _THINKING = {"enabled": True, "disabled": False, "adaptive": None, "between_tools": None}
 
@@ -88,9 +101,13 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> Ask:
         stream=bool(given(body, "stream", FLAG)),
         reasoning_budget=integer(thinking, "budget_tokens", 0, 2**31 - 1, path="thinking."),
         tell_reasoning=thinking.get("display") != "omitted",
-        ignored=ignored(body, harmless.MESSAGES, *KNOWN, settings.engine_fields),
-        blame=partial(_blamed, body),
+        ignored=(*ignored(body, harmless.MESSAGES, *KNOWN, settings.engine_fields), *_strange(body)),
+        words=Words(_NAMES, lambda: [place for _, place in _messages(body)]),
     )
+
+
+def _strange(body: Mapping[str, Any]) -> list[str]:
+    return [place for name, known in _SHAPES.items() for place, _, _ in strange(body.get(name), known, name)]
 
 
 def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,10 +210,6 @@ def _messages(body: Mapping[str, Any]) -> list[tuple[dict[str, Any], str]]:
             raise UsageError(f"{path}.role must be user, assistant or system, not {role!r}", param=f"{path}.role")
         out += [(read, path) for read in _READERS[role](content, f"{path}.content")]
     return out
-
-
-def _blamed(body: Mapping[str, Any], error: UsageError) -> UsageError:
-    return renamed(error, _NAMES, [place for _, place in _messages(body)])
 
 
 def _text(content: Any, path: str) -> str:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.requests import harmless
-from dragoman.server.requests.ask import Ask, renamed
+from dragoman.server.requests.ask import Ask, Words
 from dragoman.server.requests.harmless import ignored
 from dragoman.server.requests.kinds import (
     ANYTHING,
@@ -42,6 +41,7 @@ from dragoman.server.requests.refusals import (
     refuse,
 )
 from dragoman.server.requests.sampling import SAMPLERS, TOP_LOGPROBS_MAX, sampling
+from dragoman.server.requests.shapes import shape, strange
 from dragoman.template.variables import PRESERVE
 
 SAMPLING = ("max_output_tokens", *SAMPLERS)
@@ -80,11 +80,16 @@ _REASONING = {
     "mode": TEXT,
 }
 _TEXT = {"format": OBJECT, "verbosity": ANYTHING}
+# What an item of the input may hold.
+_PART = shape("type", "text", "refusal", "image_url", "detail", "input_audio", "annotations", "logprobs")
+_ITEM_KEYS = ("type", "role", "id", "status", "phase", "call_id", "name", "arguments", "encrypted_content")
+_ITEM = shape(*_ITEM_KEYS, content=_PART, output=_PART, summary=_PART)
 # The arguments of a turn that are told by other names here.
 _NAMES = {
     "reasoning_effort": "reasoning.effort",
+    "response_format.json_schema": "text.format",
     "response_format": "text.format",
-    "function.parameters": "parameters",
+    ".function.": ".",
 }
 _STATELESS = "nothing is kept between requests; send the whole conversation as input"
 REFUSED: Mapping[str, Refusal] = {
@@ -134,10 +139,14 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
         turn=turn_of(body),
         sampling=replace(sampling(body, settings, SAMPLING), logprobs=logprobs),
         stream=bool(given(body, "stream", FLAG)),
-        ignored=ignored(body, harmless.RESPONSES, *KNOWN, settings.engine_fields),
-        blame=partial(_blamed, body),
+        ignored=(*ignored(body, harmless.RESPONSES, *KNOWN, settings.engine_fields), *_strange(body)),
+        words=Words(_names(body), lambda: _history(body).origins),
     )
     return ask, Echo(_echoed(body, ask), logprobs is not None)
+
+
+def _strange(body: Mapping[str, Any]) -> list[str]:
+    return [place for place, _, _ in strange(body.get("input"), _ITEM, "input")]
 
 
 def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,6 +168,11 @@ def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
         "chat_template_kwargs": variables,
     }
     return {name: value for name, value in turn.items() if value is not None}
+
+
+def _names(body: Mapping[str, Any]) -> Mapping[str, str]:
+    own = body.get("chat_template_kwargs") or {}
+    return _NAMES if PRESERVE in own else {**_NAMES, f"chat_template_kwargs.{PRESERVE}": "reasoning.context"}
 
 
 def _echoed(body: Mapping[str, Any], ask: Ask) -> dict[str, Any]:
@@ -200,10 +214,6 @@ def _tools(tools: list[Any] | None) -> list[Any] | None:
                 f"tools[{at}].type is {shown(kind)}: only function tools can be called here", param=f"tools[{at}].type"
             )
     return tools
-
-
-def _blamed(body: Mapping[str, Any], error: UsageError) -> UsageError:
-    return renamed(error, _NAMES, _history(body).origins)
 
 
 def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:

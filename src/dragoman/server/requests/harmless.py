@@ -9,38 +9,61 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from dragoman.server.requests.kinds import ANYTHING, Kind, given, one_of, shown
+from dragoman.server.requests.kinds import (
+    ANYTHING,
+    FLAG,
+    INTEGER,
+    LIST,
+    OBJECT,
+    TEXT,
+    TEXT_OR_OBJECT,
+    TEXTS,
+    Kind,
+    given,
+    one_of,
+    shown,
+)
+from dragoman.server.requests.samplers import KINDS
 
 _NAMED_MAX = 20  # unknown fields that an answer names
 
 _TIER = one_of("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
 # Who asks, how it is billed, what is cached: of OpenAI's API.
 OPENAI: Mapping[str, Kind] = {
-    **dict.fromkeys(("model", "user", "safety_identifier", "metadata"), ANYTHING),
-    **dict.fromkeys(("prompt_cache_key", "prompt_cache_options"), ANYTHING),
+    **dict.fromkeys(("model", "user", "safety_identifier", "prompt_cache_key"), TEXT),
+    **dict.fromkeys(("metadata", "prompt_cache_options"), OBJECT),
     "prompt_cache_retention": one_of("in_memory", "in-memory", "24h"),
     "service_tier": _TIER,
 }
 # What other servers know besides: their caches and slots, and the fine print of samplers that are refused when used.
 SERVERS: Mapping[str, Kind] = {
-    **dict.fromkeys(("cache_prompt", "cache_salt", "id_slot", "n_cache_reuse", "n_discard", "n_keep"), ANYTHING),
-    **dict.fromkeys(("priority", "request_id", "return_progress", "rid", "timings_per_token"), ANYTHING),
-    **dict.fromkeys(("mirostat_eta", "mirostat_tau", "dynatemp_exponent", "xtc_threshold"), ANYTHING),
-    **dict.fromkeys(("dry_allowed_length", "dry_base", "dry_penalty_last_n", "dry_sequence_breakers"), ANYTHING),
-    **dict.fromkeys(("adaptive_decay", "penalize_nl", "repeat_last_n"), ANYTHING),
+    **dict.fromkeys(("id_slot", "n_cache_reuse", "n_discard", "n_keep"), INTEGER),
+    **dict.fromkeys(("return_progress", "timings_per_token"), FLAG),
+    **dict.fromkeys(("request_id", "rid"), TEXTS),
+    **{
+        name: KINDS[name]
+        for name in (
+            *("cache_prompt", "cache_salt", "priority", "penalize_nl", "repeat_last_n", "adaptive_decay"),
+            *("mirostat_eta", "mirostat_tau", "dynatemp_exponent", "xtc_threshold"),
+            *("dry_allowed_length", "dry_base", "dry_penalty_last_n", "dry_sequence_breakers"),
+        )
+    },
 }
-CHAT: Mapping[str, Kind] = {**OPENAI, **SERVERS, "store": ANYTHING}  # what is stored changes no answer
+CHAT: Mapping[str, Kind] = {**OPENAI, **SERVERS, "store": FLAG}  # what is stored changes no answer
 COMPLETIONS: Mapping[str, Kind] = {**OPENAI, **SERVERS}
 RESPONSES: Mapping[str, Kind] = {
     **OPENAI,
     **SERVERS,
-    "max_tool_calls": ANYTHING,  # of tools that the service runs itself
-    "context_management": ANYTHING,  # the conversation is the client's; nothing is cut from it here
+    "max_tool_calls": INTEGER,  # of tools that the service runs itself
+    "context_management": LIST,  # the conversation is the client's; nothing is cut from it here
 }
 MESSAGES: Mapping[str, Kind] = {
-    **dict.fromkeys(("model", "metadata", "betas", "cache_control", "user_profile_id", "workspace_id"), ANYTHING),
-    **dict.fromkeys(("billing_policy", "diagnostics", "fallback_credit_token"), ANYTHING),
-    "context_management": ANYTHING,  # as above
+    **dict.fromkeys(("model", "user_profile_id", "workspace_id"), TEXT),
+    "fallback_credit_token": TEXT_OR_OBJECT,
+    **dict.fromkeys(("metadata", "cache_control"), OBJECT),
+    **dict.fromkeys(("billing_policy", "diagnostics"), ANYTHING),
+    "betas": LIST,
+    "context_management": OBJECT,  # as above
     "service_tier": one_of("auto", "standard_only"),
     "speed": one_of("standard", "fast"),
 }

@@ -32,6 +32,7 @@ def is_number(value: Any) -> bool:
 
 
 _LONG = 10**30  # a number that nobody reads
+_COUNT_MAX = 2**31 - 1  # engines keep counts in 32 bits
 
 
 def is_text_or(kind: type) -> Callable[[Any], bool]:
@@ -51,14 +52,26 @@ TEXTS = Kind(
     lambda value: isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value)),
     {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
 )
+COUNT = Kind(
+    "a whole number from 0 on",
+    lambda value: _is_integer(value) and 0 <= value <= _COUNT_MAX,
+    {"type": "integer", "minimum": 0, "maximum": _COUNT_MAX},
+)
+IDS = Kind(
+    "a list of token ids",
+    lambda value: isinstance(value, list) and all(COUNT.check(each) for each in value),
+    {"type": "array", "items": COUNT.schema},
+)
 ANYTHING = Kind("anything", lambda value: True, {})
 BIAS = Kind("an object of token ids and numbers", OBJECT.check, {"type": "object"})
 OBJECTS = {"type": "array", "items": {"type": "object"}}
 
 
-def one_of(*words: str) -> Kind:
-    """A field that has a list of words."""
-    return Kind(f"one of {', '.join(words)}", lambda value: value in words, {"enum": list(words)})
+def one_of(*words: str | int) -> Kind:
+    """A field that has a list of words, or of numbers."""
+    known = {(type(word), word) for word in words}
+    listed = f"one of {', '.join(map(str, words))}"
+    return Kind(listed, lambda value: (type(value), value) in known, {"enum": list(words)})
 
 
 def given(body: Mapping[str, Any], name: str, kind: Kind, *, path: str = "") -> Any:

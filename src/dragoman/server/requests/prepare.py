@@ -18,6 +18,8 @@ from dragoman.server.answers.jobs import Job, R
 from dragoman.server.answers.reading import RawReading
 from dragoman.server.requests.ask import Ask, RawAsk
 from dragoman.server.requests.budget import with_budget
+from dragoman.server.requests.unread import unread
+from dragoman.server.requests.words import check_words
 from dragoman.turn import Turn
 
 BANNED = float("-inf")
@@ -33,7 +35,14 @@ def make_turn(
 ) -> Turn:
     """The turn of a request, with call ids made from ``id_seed``. Raises UsageError, TemplateError, LimitError."""
     defaults = {"parallel_tool_calls": settings.parallel_tool_calls, "schema_options": settings.schema_options}
-    return fmt.turn(**{**defaults, **request.turn}, now=now, id_seed=id_seed)
+    turn = fmt.turn(**{**defaults, **request.turn}, now=now, id_seed=id_seed)
+    check_words(turn, request.turn["messages"])
+    return turn
+
+
+def without_effect(turn: Turn, request: Ask, *, now: datetime.datetime | None = None) -> tuple[str, ...]:
+    """Places in the request that change nothing of its turn, in the request's words."""
+    return tuple(map(request.words.place, unread(turn, {**_with_budget_of_none(request).turn, "now": now})))
 
 
 def prepare(
@@ -80,8 +89,7 @@ def prepare_all(
     id_seed: str,
 ) -> tuple[Job[Turn], ...]:
     """A job for each answer that is wanted: the same prompt and grammar, call ids and a seed of its own."""
-    if request.reasoning_budget == 0:  # a template that can do without is asked to
-        request = replace(request, turn={"enable_thinking": False, **request.turn})
+    request = _with_budget_of_none(request)
     first = prepare(fmt, request, info, settings, now=now, id_seed=id_seed)
     jobs = [first]
     for at in range(1, request.n):
@@ -93,6 +101,13 @@ def prepare_all(
         behind = partial(prepare, fmt, info=info, settings=settings, now=now, id_seed=id_seed)
         jobs = [with_budget(job, fmt, request, behind) for job in jobs]
     return tuple(jobs)
+
+
+def _with_budget_of_none(request: Ask) -> Ask:
+    """Where there is no budget for reasoning, a template that can do without it is asked to."""
+    if request.reasoning_budget != 0:
+        return request
+    return replace(request, turn={"enable_thinking": False, **request.turn})
 
 
 def prepare_raw(

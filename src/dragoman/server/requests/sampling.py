@@ -11,6 +11,7 @@ from dragoman.engine import ModelSettings, Sampling
 from dragoman.errors import UsageError
 from dragoman.server.requests.kinds import BIAS, INTEGER, NUMBER, Kind, given, is_number, shown
 from dragoman.server.requests.refusals import SAMPLER_REFUSALS, refuse
+from dragoman.server.requests.samplers import sampler_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def sampling(body: Mapping[str, Any], settings: ModelSettings, names: tuple[str,
             raise UsageError(f"{name} must be {field.words}, not {shown(value)}", param=name)
         values[field.target] = int(value) if field.kind is INTEGER else value
     values = {**{field.target: getattr(default, field.target) for field in SAMPLING_FIELDS.values()}, **values}
-    extra = {name: body[name] for name in sorted(settings.engine_fields) if body.get(name) is not None}
+    extra = sampler_fields(body, settings.engine_fields)
     bias = {**default.logit_bias, **logit_bias(body)}
     return Sampling(**values, logit_bias=bias, extra={**default.extra, **extra})
 

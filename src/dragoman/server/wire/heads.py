@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from dragoman.server.answers.jobs import Ended
 class Head:
     """What every piece of one answer says: its id, when it was made (seconds since 1970), by which model.
 
-    ignored: fields of the request that nobody knows; its end tells them.
+    ignored: what of the request changes nothing; its end tells it.
     """
 
     id: str
@@ -33,6 +34,11 @@ def notes(head: Head, ended: Ended) -> dict[str, Any]:
     if head.ignored:
         said["ignored"] = list(head.ignored)
     return {"dragoman": said} if said else {}
+
+
+def ignored(names: Sequence[str]) -> dict[str, Any]:
+    """The note of an answer that is no message: what of its request changed nothing."""
+    return {"dragoman": {"ignored": list(names)}} if names else {}
 
 
 def models(name: str, created: int) -> dict[str, Any]:
