@@ -16,7 +16,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 Fault = Literal["caller", "template", "model", "engine", "limit"]
 
@@ -67,7 +68,10 @@ class TemplateError(DragomanError):
 
 
 class OutputError(DragomanError):
-    """The model's output broke its format. ``position`` counts bytes of output read so far."""
+    """The model's output broke its format. ``position`` counts bytes of output read so far.
+
+    deltas: what the same piece of output had settled in front of the break; earlier ones were handed out.
+    """
 
     fault = "model"
     status_hint = 422  # who asks for strictness asks for this; no output is a failure of the server
@@ -75,6 +79,7 @@ class OutputError(DragomanError):
     def __init__(self, message: str, *, position: int) -> None:
         super().__init__(message)
         self.position = position
+        self.deltas: Sequence[Any] = ()
 
 
 class VocabularyError(DragomanError):

@@ -30,7 +30,7 @@ from dragoman.grammar.notation.rest import behind
 from dragoman.grammar.notation.structural_tag import to_structural_tag
 from dragoman.prompt import Prompt
 from dragoman.stream.message import MessageBuilder
-from dragoman.stream.reader import ControlToken, Item, Reader
+from dragoman.stream.reader import BrokenError, ControlToken, Item, Reader
 from dragoman.stream.utf8 import Utf8Sanitizer
 from dragoman.vocab import Vocabulary
 
@@ -168,19 +168,30 @@ class Turn:
         reader = self._reader
         if reader is None or type(chunk) is not self._type:
             reader = self._reader_for(chunk)
-        if isinstance(chunk, str):
-            deltas = self._push(reader.feed(chunk.encode("utf-8", "replace")))
-        elif isinstance(chunk, _BYTES):
-            deltas = self._push(reader.feed(self._utf8.feed(bytes(chunk))))
-        else:
-            deltas = []
-            for item in self._tokens(chunk, reader):
-                deltas += self._push(reader.feed(item))
+        deltas: list[Delta] = []
+        try:
+            if isinstance(chunk, str):
+                deltas = self._push(reader.feed(chunk.encode("utf-8", "replace")))
+            elif isinstance(chunk, _BYTES):
+                deltas = self._push(reader.feed(self._utf8.feed(bytes(chunk))))
+            else:
+                for item in self._tokens(chunk, reader):
+                    deltas += self._push(reader.feed(item))
+        except BrokenError as error:
+            self._break(error, deltas)
         if self._opening:
             deltas, self._opening = [*self._opening, *deltas], []
         if reader.behind:
             self._note_behind(reader, final=False)
         return deltas
+
+    def _break(self, error: BrokenError, deltas: list[Delta]) -> None:
+        """Add what was settled in front of the break, however the output was cut, to ``deltas``; then raise the error,
+        unless the turn was over by then."""
+        deltas += self._push([*error.events])
+        if not self._builder.full:
+            error.deltas, self._opening = (*self._opening, *deltas), []
+            raise error
 
     def _note_behind(self, reader: Reader, *, final: bool) -> None:
         """A problem where there is more behind the end of the turn than white space and further ends of it."""
@@ -205,25 +216,46 @@ class Turn:
             raise UsageError(f"a turn finishes by stop or length, not {reason!r}", param="reason")
         reader = self._reader or self._start(None)
         deltas, self._opening = self._opening, []
-        rest = self._utf8.finish()
-        if rest:
-            deltas += self._push(reader.feed(rest))
-        if not self._builder.full:
-            begun = reason == "length" and self._begins_call(reader)
-            deltas += self._push(reader.finish(reason, begun=begun))
-            if begun:
-                self._builder.cut_before_name(reader.position)
+        try:
+            rest = self._utf8.finish()
+            if rest:
+                deltas += self._push(reader.feed(rest))
+            if not self._builder.full:
+                deltas += self._push(self._end(reader, reason))
+        except BrokenError as error:
+            self._break(error, deltas)
         self._note_behind(reader, final=True)
         # A turn whose end was read is complete, whatever ran out afterwards.
         self._reason = "stop" if self.ended else reason
         return deltas + _merged(self._builder.finish(self._reason))
 
-    def _begins_call(self, reader: Reader) -> bool:
-        """What is withheld can be nothing but a call: its opener is read whole, or nothing else may be written."""
-        tools, held = self.format.profile.tools, reader.run.withheld.decode("utf-8", "replace").lstrip()
+    def _end(self, reader: Reader, reason: Literal["stop", "length"]) -> list[Event]:
+        """The last events of the output."""
+        if not self._begins_call(reader, reason):
+            return reader.finish(reason)
+        at = reader.position
+        if reason == "stop" and self._strict:
+            raise BrokenError(f"the output ends at byte {at}, inside a call", at, ())
+        self._builder.cut_before_name(reader.run.withheld, at)
+        return []
+
+    def _begins_call(self, reader: Reader, reason: str) -> bool:
+        """What is withheld can be nothing but a call: its opener is read whole, or nothing else may be written.
+
+        A model that ended by itself may have written about an opener: it is a call's where a call would stand, on a
+        line of its own.
+        """
+        tools, text = self.format.profile.tools, reader.run.withheld.decode("utf-8", "replace")
+        held = text.lstrip()
         if not held or reader.path not in ((), ("content",)) or tools is None or not self.request.callable_tools:
             return False
-        return self.request.choice in ("required", "named") or held.startswith(openers(tools))
+        if self.request.choice in ("required", "named"):
+            return True
+        if not held.startswith(openers(tools)):
+            return False
+        said = self.message.content if reason == "stop" else ""
+        before = (said + text[: len(text) - len(held)]).rstrip(" \t")
+        return not before.strip() or before.endswith("\n")
 
     @property
     def message(self) -> Message:

@@ -12,6 +12,7 @@ from tests.server.recordings import objects_of
 from tests.server.service import CALL, MESSAGES, SECOND_CALL, TOOLS, Service, chat_format
 from tests.server.test_stream import check
 
+OPENED = CALL.index(">") + 1  # the first cut behind the opener
 NAMED = CALL.index('", "arguments"') + 1  # the first cut behind the name
 OPEN = CALL.index("{", NAMED) + 1  # the first one inside the arguments
 WHOLE = CALL.index("}") + 1  # the first one with all of them
@@ -32,14 +33,15 @@ def test_chat_ends_by_length_and_tells_no_call_without_arguments() -> None:
         assert chunks[-1]["choices"][0]["finish_reason"] == choice["finish_reason"]
         calls = choice["message"].get("tool_calls", [])
         assert len(calls) == (cut >= OPEN)
-        expected = "tool_calls" if cut >= WHOLE else "length" if cut >= NAMED else "stop"
+        expected = "tool_calls" if cut >= WHOLE else "length" if cut >= OPENED else "stop"
         assert choice["finish_reason"] == expected
+        assert cut >= OPEN or choice["message"]["content"] == (CALL[:cut] if cut < OPENED else "")
         assert all(_is_object(call["function"]["arguments"]) == (cut >= WHOLE) for call in calls)
 
 
 def test_responses_and_their_items_are_incomplete() -> None:
-    service = Service([CALL[:cut] for cut in CUTS[NAMED - 1 :] for _ in range(2)], size=3)
-    for cut in CUTS[NAMED - 1 :]:
+    service = Service([CALL[:cut] for cut in CUTS[OPENED - 1 :] for _ in range(2)], size=3)
+    for cut in CUTS[OPENED - 1 :]:
         answer = service.post({"input": MESSAGES, "tools": FLAT}, "/v1/responses").json()
         events = objects_of(service.post({"input": MESSAGES, "tools": FLAT, "stream": True}, "/v1/responses").content)
         assert events[-1]["response"] == answer
@@ -54,8 +56,8 @@ def test_responses_and_their_items_are_incomplete() -> None:
 
 def test_messages_end_by_max_tokens() -> None:
     body = {"messages": MESSAGES, "tools": THEIRS, "max_tokens": 100}
-    service = Service([CALL[:cut] for cut in CUTS[NAMED - 1 :]], size=3)
-    for cut in CUTS[NAMED - 1 :]:
+    service = Service([CALL[:cut] for cut in CUTS[OPENED - 1 :]], size=3)
+    for cut in CUTS[OPENED - 1 :]:
         answer = service.post(body, "/v1/messages").json()
         assert answer["stop_reason"] == ("tool_use" if cut >= WHOLE else "max_tokens")
         calls = [block for block in answer["content"] if block["type"] == "tool_use"]
@@ -71,6 +73,9 @@ def test_messages_end_by_max_tokens() -> None:
         (SECOND_CALL + CALL[:NAMED], "length", ["{}"]),
         (CALL[:OPEN] + SECOND_CALL, "tool_calls", ["{\n", "{}"]),
         (CALL[:NAMED] + " oops}\n</do>x", "stop", []),
+        ("Hm." + CALL[:OPENED], "length", []),
+        (SECOND_CALL + CALL[:OPENED], "length", ["{}"]),
+        ("A call begins with <do>", "stop", []),
     ],
 )
 def test_what_breaks_before_the_end(text: str, finish_reason: str, calls: list[str]) -> None:

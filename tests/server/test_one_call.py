@@ -84,6 +84,32 @@ def test_several_calls_stay_several_where_nothing_is_said() -> None:
     assert len(_told(PATHS[0], Service([TWO], info=FREE).post(body).json())[0]) == 2
 
 
+BROKEN = f"Well.{CALL}{SECOND_CALL}" + '\n<do>\n{"name": "get_time", "arguments": {"a": oops}}\n</do>'
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"parallel_tool_calls": False}, {"parallel_tool_calls": False, "stop": "oops"}, {"stop": "Well"}, {}],
+)
+def test_strictness_sees_the_same_however_the_text_is_cut(fields: dict[str, Any]) -> None:
+    """What breaks the format behind a second call, where one was asked for, or behind a stop text is not read."""
+    seen = []
+    for size in (1, 3, 7, 1000):
+        service = Service([BROKEN] * 2, info=FREE, size=size)
+        body = {"tools": TOOLS, "on_mismatch": "strict", **fields}
+        whole = service.chat(**body)
+        stream = service.post({"messages": MESSAGES, "stream": True, **body}).content
+        events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith(b"data: {")]
+        deltas = [event["choices"][0]["delta"] for event in events if "choices" in event]
+        text = "".join(delta.get("content") or "" for delta in deltas)
+        written = "".join(call["function"]["arguments"] for delta in deltas for call in delta.get("tool_calls", []))
+        told = whole.json().get("choices") or whole.json()["error"]["message"]
+        seen.append((whole.status_code, told, text, written, "error" in events[-1]))
+    assert seen[1:] == seen[:1] * 3
+    assert seen[0][0] == (200 if fields else 422)
+    assert seen[0][4] is not bool(fields)
+
+
 @pytest.mark.parametrize("reason", ["stop", "length"])
 def test_however_the_text_is_cut_the_message_is_one(reason: Any) -> None:
     turns = []

@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.errors import OutputError
 from dragoman.format import ChatFormat
+from dragoman.server.answers.jobs import Sum
 from dragoman.turn import Turn
 from tests import learned_templates as own
 from tests.toolsets import STRINGS
@@ -18,6 +19,8 @@ OPEN = [
     (own.TAGGED_KEYS_AND_VALUES, "<kul>get_weather\n<ak>city</ak>"),
     (own.KEYS_AS_TAGS, '@]<kuls>\n@]<kul n="get_weather">@]<city>x'),
     (own.PYTHON_LIKE, '<|on|>[get_weather(city="x'),
+    (own.JSON_IN_TAGS, "Hi.\n<qor>"),
+    (own.JSON_IN_TAGS, '<qor>\n{"name": "get_we'),
 ]
 WHOLE = [
     (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "arguments": {"city": "x"}}'),
@@ -42,6 +45,25 @@ def test_an_open_call_at_the_end_is_a_mismatch(source: str, text: str) -> None:
     with pytest.raises(OutputError, match="the output ends at byte"):
         turn.finish()
     assert turn.message == before
+
+
+# Behind an opener alone a tail would make all of it text.
+TAILS = [(source, text + tail) for source, text in OPEN[:-2] for tail in ("\x00</", "</x>\n")]
+
+
+@pytest.mark.parametrize(("source", "text"), [*OPEN, *TAILS])
+def test_what_stands_in_front_of_a_break_is_told_however_it_is_cut(source: str, text: str) -> None:
+    told = []
+    for size in (1, 4, 1000):
+        turn = ChatFormat.from_template(source).turn(USER, STRINGS, on_mismatch="strict", id_seed=1)
+        builder = Sum()
+        with pytest.raises(OutputError) as caught:
+            for at in range(0, len(text), size):
+                builder.add(turn.feed(text[at : at + size]))
+            builder.add(turn.finish())
+        builder.add(caught.value.deltas)
+        told.append((builder.message, caught.value.position))
+    assert told[1:] == told[:1] * 2
 
 
 @pytest.mark.parametrize(("source", "text"), OPEN)

@@ -179,10 +179,12 @@ class MessageBuilder:
         self._finished = True
         return out
 
-    def cut_before_name(self, position: int) -> None:
-        """The output ended by length inside a call that had no name yet: there is nothing to tell of it."""
-        self._truncated = True
-        self.note("truncated", "the output ended by length inside a call that has no name yet", position)
+    def cut_before_name(self, written: bytes, position: int) -> None:
+        """The output ended inside a call that had no name yet: there is nothing to tell of it but what was written."""
+        self._truncated = self._cut = True
+        self._blank_content = []  # layout in front of the call
+        text = written.decode("utf-8", "replace").strip()
+        self.note("truncated", f"the output ended inside a call that has no name yet: {text!r}", position)
 
     def _open(self, tag: str) -> list[Delta]:
         if self._ended:

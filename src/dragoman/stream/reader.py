@@ -37,6 +37,14 @@ class ControlToken:
 Item = bytes | ControlToken
 
 
+class BrokenError(OutputError):
+    """The output broke its format. ``events``: what the same piece had settled in front of the break."""
+
+    def __init__(self, message: str, position: int, events: Sequence[Event]) -> None:
+        super().__init__(message, position=position)
+        self.events = events
+
+
 class Reader:
     """Events of one output, from well-formed UTF-8 and control tokens.
 
@@ -190,7 +198,7 @@ class Reader:
         quiet = self._quiet()
         if self._strict and not quiet:
             where = f"inside {run.path[-1]!r}" if run.path else "between regions"
-            raise OutputError(f"the output breaks its format at byte {run.position}, {where}", position=run.position)
+            raise BrokenError(f"the output breaks its format at byte {run.position}, {where}", run.position, out)
         label = run.label if run.label in self._program.recovery else next(iter(self._program.recovery), None)
         half = self._half_read()
         pending, settled = half + run.withheld, run.settled - len(half)
@@ -248,11 +256,10 @@ class Reader:
             out.append(data[at - base :])
         return out
 
-    def finish(self, reason: str, *, begun: bool = False) -> list[Event]:
+    def finish(self, reason: str) -> list[Event]:
         """The output ends. ``stop``: the best complete reading, else what is open is closed as it stands.
 
-        ``length``: what is withheld is text of the open region, and nothing is closed. begun: it is the beginning of a
-        call, and no text.
+        ``length``: what is withheld is text of the open region, and nothing is closed.
         Raises: OutputError where reading is strict and ``stop`` comes inside a region that needs its end.
         """
         out: list[Event] = []
@@ -268,12 +275,9 @@ class Reader:
                 for item in self._recover(out):
                     out += self.feed(item)
             if self._strict and self._run.path:
-                raise OutputError(
-                    f"the output ends at byte {self._run.position}, inside {self._run.path[-1]!r}",
-                    position=self._run.position,
-                )
-        if not begun:
-            self._leave(out)
+                at = self._run.position
+                raise BrokenError(f"the output ends at byte {at}, inside {self._run.path[-1]!r}", at, out)
+        self._leave(out)
         if reason != "length" and self._run.path:
             out.append(Failed(self._run.label or "", self._run.position))
             out += [Closed(tag, self._run.position) for tag in reversed(self._run.path)]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 import anyio.to_thread
 
 from dragoman.chat import Delta, Problem
 from dragoman.engine import Chunk, Engine
+from dragoman.errors import OutputError
 from dragoman.server.answers.begun_calls import BegunCalls
 from dragoman.server.answers.jobs import Ended, Job, Piece, Said, Usage
 from dragoman.server.answers.likelihood import Alignment, scored
 from dragoman.server.answers.reading import Reading
 from dragoman.server.answers.repeats import Repeats
 from dragoman.server.answers.stop_texts import StopTexts
+
+A = TypeVar("A")
 
 
 async def answer(job: Job[Reading], engine: Engine) -> AsyncGenerator[Piece, None]:
@@ -40,10 +43,11 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
         reason: Literal["stop", "length"] = "stop"
         async with _closed(engine.generate(job.generation)) as chunks:
             async for chunk in chunks:
-                deltas = turn.feed(chunk.text) if chunk.text else []
+                deltas, broken = _read(turn.feed, chunk.text)
                 tally.count(chunk, deltas)
                 for delta in repeats.push(calls.push(stop.push(_shown(job, deltas)))):
                     yield tally.said(delta)
+                _check(broken, stop)
                 reason = chunk.finish or reason
                 if stop.found is not None or (turn.ended and chunk.finish is None):
                     reason = "stop"  # an end of turn that no engine could know: another text may begin with it too
@@ -62,7 +66,9 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
         go_on = partial(budget.go_on, turn.message.reasoning_content, tally.completion)
         tally.go_on()
         job = await anyio.to_thread.run_sync(go_on)
-    last = calls.push([*stop.push(_shown(job, turn.finish(reason))), *stop.rest()])
+    deltas, broken = _read(turn.finish, reason)
+    last = calls.push([*stop.push(_shown(job, deltas)), *stop.rest()])
+    _check(broken, stop)
     for delta in [*repeats.push(last), *repeats.rest()]:
         yield tally.said(delta)
     finish_reason = turn.finish_reason
@@ -71,6 +77,20 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
         finish_reason = "tool_calls" if tally.called else "stop"
     problems += turn.message.problems
     yield Ended(finish_reason, tally.usage, problems, stop.found, job.unconstrained, tally.unscored)
+
+
+def _read(read: Callable[[A], list[Delta]], piece: A) -> tuple[list[Delta], OutputError | None]:
+    """The deltas of a piece, and where strict reading found it broken the error behind them."""
+    try:
+        return (read(piece) if piece else []), None
+    except OutputError as error:
+        return [*error.deltas], error
+
+
+def _check(broken: OutputError | None, stop: StopTexts) -> None:
+    """Raises the error, unless the answer was over by then: by a stop text of the client."""
+    if broken is not None and stop.found is None:
+        raise broken
 
 
 def _shown(job: Job[Reading], deltas: list[Delta]) -> list[Delta]:
