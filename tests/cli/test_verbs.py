@@ -369,6 +369,10 @@ def test_check_shows_ten_failures_unless_all_are_wanted(run: Run, template: Path
         (case(output=None), "'output' is missing or no text"),
         (case(request={"messages": [], "colour": 1}), "'colour', which no turn takes"),
         (case(expect={"tool_calls": [{"name": "x"}]}), "each with name and arguments"),
+        (case(expect={"finish_reason": "stop"}), "'expect' holds 'finish_reason'; compared are content"),
+        (case(expect={"content": 5}), "'expect.content' is no text"),
+        (case(chunks=[1]), "'chunks' is no list of texts"),
+        (case(output="half a pair: \ud800"), "surrogates not allowed"),
     ],
 )
 def test_check_of_what_is_no_case(run: Run, template: Path, tmp_path: Path, wrong: Any, said: str) -> None:

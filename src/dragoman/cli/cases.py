@@ -24,6 +24,10 @@ from dragoman.server.answers.jobs import Sum
 _WANTED = "one case a line: a JSON object with template, request, output and expect"
 _ARGUMENTS = frozenset(inspect.signature(ChatFormat.turn).parameters) - {"self", "id_seed"}
 
+_TEXTS = ("content", "reasoning_content")
+# What a message may say of itself; its role is always the same.
+_EXPECTED = frozenset((*_TEXTS, "tool_calls", "role"))
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -75,12 +79,12 @@ def _case(row: Any, number: int) -> Case:
             raise TypeError(f"{key!r} is missing or no {'text' if kind is str else 'object'}")
     if unknown := sorted(row["request"].keys() - _ARGUMENTS):
         raise ValueError(f"the request holds {', '.join(map(repr, unknown))}, which no turn takes")
-    calls = row["expect"].get("tool_calls") or []
-    if not (
-        isinstance(calls, list)
-        and all(isinstance(call, dict) and {"name", "arguments"} <= call.keys() for call in calls)
-    ):
-        raise TypeError("'expect.tool_calls' is no list of calls, each with name and arguments")
+    chunks = row.get("chunks") or []
+    if not (isinstance(chunks, list) and all(isinstance(chunk, str) for chunk in chunks)):
+        raise TypeError("'chunks' is no list of texts")
+    for text in (row["output"], *chunks):
+        text.encode()  # half a surrogate pair is a ValueError
+    _check_expected(row["expect"])
     return Case(
         id=str(row.get("id", number)),
         template=row["template"],
@@ -88,10 +92,27 @@ def _case(row: Any, number: int) -> Case:
         output=row["output"],
         expect=row["expect"],
         partial=bool(row.get("partial")),
-        chunks=tuple(row.get("chunks") or ()),
+        chunks=tuple(chunks),
         kind=row.get("kind", "well_formed"),
         stage=row.get("stage", "turn"),
     )
+
+
+def _check_expected(expect: Mapping[str, Any]) -> None:
+    """What is expected is all compared: nothing of it may go unseen. Raises ValueError, TypeError."""
+    if unknown := sorted(expect.keys() - _EXPECTED):
+        raise ValueError(
+            f"'expect' holds {', '.join(map(repr, unknown))}; compared are {', '.join(_TEXTS)}, tool_calls"
+        )
+    for key in _TEXTS:
+        if not isinstance(expect.get(key) or "", str):
+            raise TypeError(f"'expect.{key}' is no text")
+    calls = expect.get("tool_calls") or []
+    if not (
+        isinstance(calls, list)
+        and all(isinstance(call, dict) and {"name", "arguments"} <= call.keys() for call in calls)
+    ):
+        raise TypeError("'expect.tool_calls' is no list of calls, each with name and arguments")
 
 
 def check_case(fmt: ChatFormat, case: Case, seed: int = 0) -> dict[str, Fault | None]:
