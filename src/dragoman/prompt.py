@@ -19,7 +19,7 @@ from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
 from dragoman.template.atoms import from_tags
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.history import second_forms, with_role
+from dragoman.template.history import second_forms, with_one_system, with_role
 from dragoman.template.profile import BESIDE_CALLS, ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
 from dragoman.template.tool_forms import tool_forms
@@ -27,8 +27,9 @@ from dragoman.vocab import Vocabulary
 
 Part = tuple[str, bool]
 
-# Roles that every template has, or that are rewritten for it.
+# Roles that every template has, or that are rewritten for it; the system's at the start only.
 _SURE_ROLES = frozenset(("system", "developer", "user", "assistant"))
+_SYSTEM = frozenset(("system", "developer"))
 # Roles of tools' results: what clients send, and what templates call them.
 _RESULTS = frozenset(("tool", "function"))
 _RESULT_ROLES = ("tool", "observation", "ipython", "function", "tool_response")
@@ -96,11 +97,19 @@ class Prompter:
     def prompt(self, rendering: Rendering, request: DialectRequest) -> Prompt:
         """The prompt of a checked request.
 
-        Results of tools that the template has no place for go under another role that it knows. Raises: TemplateError,
-        LimitError, UsageError, also for a message of a role that the template leaves out.
+        Results of tools that the template has no place for go under another role that it knows; system messages behind
+        the first one, where it writes that alone, become part of it or of the user's.
+        Raises: TemplateError, LimitError, UsageError, also for a message of a role that the template leaves out.
         """
         made = self._prompt(rendering, request)
         lost = self._lost(made, rendering, request)
+        if lost is not None and rendering.messages[lost]["role"] in _SYSTEM:
+            told = with_one_system(rendering.messages[: len(rendering.messages) - (rendering.continued is not None)])
+            if rendering.continued is not None:
+                told.append(rendering.messages[-1])
+            rendering = replace(rendering, messages=told)
+            made = self._prompt(rendering, request)
+            lost = self._lost(made, rendering, request)
         if lost is None:
             return made
         role = rendering.messages[lost]["role"]
@@ -126,7 +135,8 @@ class Prompter:
         written = made.text
         for at, message in enumerate(rendering.messages):
             role, text = message["role"], _content_text(message.get("content")).strip()
-            if role in _SURE_ROLES or not text or (role in _RESULTS and text in written):
+            sure = role in _SURE_ROLES and (at == 0 or role not in _SYSTEM)
+            if sure or not text or (role in _RESULTS | _SYSTEM and text in written):
                 continue
             # A template may write it in another form (as JSON, say): what becomes of a plain word tells.
             told = {**message, "content": _NEEDLE}

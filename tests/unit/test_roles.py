@@ -56,3 +56,40 @@ def test_a_result_that_no_role_takes_is_refused() -> None:
 
 def test_an_empty_message_loses_nothing() -> None:
     assert "Hello" in prompt(KNOWS, ASKED, {"role": "critic", "content": ""})
+
+
+FIRST = (
+    "{% if messages[0].role == 'system' %}<|sys|>{{ messages[0].content }}{% endif %}"
+    "{% for m in messages %}{% if m.role in ['user', 'assistant'] %}<|{{ m.role }}|>{{ m.content }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+PARTICULAR = FIRST.replace(
+    "{% endif %}{% endfor %}",
+    "{% elif not loop.first %}{{ raise_exception('The system speaks first') }}{% endif %}{% endfor %}",
+)
+RULES, DATED = {"role": "system", "content": "Be brief."}, {"role": "developer", "content": "It is Monday."}
+SAID = {"role": "assistant", "content": "Hm"}
+
+
+@pytest.mark.parametrize("template", [FIRST, PARTICULAR])
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([RULES, DATED, ASKED], "<|sys|>Be brief.\nIt is Monday.<|user|>Hello<|assistant|>"),
+        (
+            [RULES, ASKED, SAID, DATED, ASKED],
+            "<|sys|>Be brief.<|user|>Hello<|assistant|>Hm<|user|>It is Monday.\nHello<|assistant|>",
+        ),
+        ([ASKED, SAID, RULES], "<|user|>Hello<|assistant|>Hm<|user|>Be brief.<|assistant|>"),
+        ([RULES, {"role": "system", "content": None}, ASKED], "<|sys|>Be brief.<|user|>Hello<|assistant|>"),
+    ],
+)
+def test_a_later_system_message_is_told_where_the_template_writes_the_first_only(
+    template: str, messages: list[dict[str, Any]], expected: str
+) -> None:
+    assert prompt(template, *messages) == expected
+
+
+def test_a_later_system_message_does_not_come_behind_an_answer_that_goes_on() -> None:
+    turn = ChatFormat.from_template(FIRST).turn([RULES, ASKED, DATED, SAID], continue_final_message=True)
+    assert turn.prompt.text == "<|sys|>Be brief.<|user|>Hello<|user|>It is Monday.<|assistant|>Hm"

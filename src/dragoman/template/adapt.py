@@ -18,7 +18,7 @@ from typing import Any
 from dragoman.errors import LimitError, UsageError
 from dragoman.limits import DEFAULT, Limits
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.history import with_content_beside_calls, with_results_told
+from dragoman.template.history import merged_system, with_content_beside_calls, with_results_told
 from dragoman.template.profile import BESIDE_CALLS
 
 Message = dict[str, Any]
@@ -239,7 +239,7 @@ def adapt(
     formed = [form.message(message, f"messages[{at}]") for at, message in enumerate(messages)]
     formed = [each for message in formed for each in with_content_beside_calls(message, beside_calls)]
     adapted = with_results_told(formed, sort="tool_call_id" not in keys)
-    return adapted if capabilities.supports_system_role else _merge_system(adapted)
+    return adapted if capabilities.supports_system_role else merged_system(adapted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,29 +341,3 @@ def _parsed(arguments: str) -> Any:
     except (ValueError, RecursionError):
         return arguments
     return value if isinstance(value, dict) else arguments
-
-
-def _merge_system(messages: list[Message]) -> list[Message]:
-    """Each system message put in front of the next user message; at the end, or where none follows, made one."""
-    out: list[Message] = []
-    waiting: list[Any] = []
-    for message in messages:
-        if message["role"] == "system":
-            waiting.append(message["content"])
-        elif message["role"] == "user" and waiting:
-            out.append({**message, "content": _together([*waiting, message["content"]])})
-            waiting = []
-        else:
-            out.append(message)
-    if waiting:
-        out.append({"role": "user", "content": _together(waiting)})
-    return out
-
-
-def _together(contents: Sequence[Any]) -> Any:
-    if all(isinstance(content, str) for content in contents):
-        return "\n".join([content for content in contents if content])
-    parts: list[Any] = []
-    for content in contents:
-        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return parts

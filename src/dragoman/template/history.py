@@ -3,6 +3,7 @@
     with_content_beside_calls   a message of calls with content of a form beside which its template writes calls
     with_results_told   results know their call's id and name, and stand in the order of the calls
     with_role           messages under another role, for a template that has no place for them
+    with_one_system     system messages as one at the start, or told by the user, for a template that writes no other
     second_forms        other ways to give the same messages, for a template that refuses the plain one
 
 Rules of this file: nothing is invented and no text is lost but what a template cannot take beside other text; a
@@ -21,6 +22,7 @@ Rewrite = Callable[[Sequence[Message]], list[Message]]
 
 # The keys of a message that hold its reasoning.
 REASONING = ("reasoning_content", "reasoning", "thinking")
+_SYSTEM = ("system", "developer")
 # What ids are made of where a template is particular about them: nine characters satisfy every known one.
 _ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ID_LENGTH = 9
@@ -91,6 +93,46 @@ def _named(result: Message, call: Mapping[str, Any]) -> Message:
 def with_role(messages: Sequence[Message], role: str, other: str) -> list[Message]:
     """The messages, those of ``role`` under another one."""
     return [{**message, "role": other} if message["role"] == role else message for message in messages]
+
+
+def with_one_system(messages: Sequence[Message]) -> list[Message]:
+    """The messages with system messages at the start made one, and each later one put in front of the user's next.
+
+    Where no user message follows, it becomes one.
+    """
+    start = 0
+    while start < len(messages) and messages[start]["role"] in _SYSTEM:
+        start += 1
+    first = [{**messages[0], "content": together([each["content"] for each in messages[:start]])}] if start else []
+    return first + merged_system(messages[start:])
+
+
+def merged_system(messages: Sequence[Message]) -> list[Message]:
+    """Each system message put in front of the next user message; at the end, or where none follows, made one."""
+    out: list[Message] = []
+    waiting: list[Any] = []
+    for message in messages:
+        if message["role"] in _SYSTEM:
+            waiting.append(message["content"])
+        elif message["role"] == "user" and waiting:
+            out.append({**message, "content": together([*waiting, message["content"]])})
+            waiting = []
+        else:
+            out.append(message)
+    if waiting:
+        out.append({"role": "user", "content": together(waiting)})
+    return out
+
+
+def together(contents: Sequence[Any]) -> Any:
+    """Contents as one: a line each, or the parts of all where one has parts."""
+    contents = [content or "" for content in contents]
+    if all(isinstance(content, str) for content in contents):
+        return "\n".join([content for content in contents if content])
+    parts: list[Any] = []
+    for content in contents:
+        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return parts
 
 
 def second_forms(messages: Sequence[Message]) -> Iterator[list[Message]]:
@@ -205,6 +247,7 @@ def _object_arguments(messages: Sequence[Message]) -> list[Message]:
 
 
 _REWRITES: tuple[Rewrite, ...] = (
+    with_one_system,
     _without_text_beside_reasoning,
     _with_short_ids,
     _null_beside_calls,
