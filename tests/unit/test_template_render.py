@@ -244,3 +244,18 @@ def test_a_loop_over_characters_is_as_cheap_as_with_plain_strings() -> None:
     seconds(template.render, 2000)
     # Bookkeeping that copies a run for every change of origin at every step is a factor of hundreds here.
     assert seconds(template.render, 40_000) < 4 * seconds(template.render_text, 40_000) + 0.3
+
+
+@pytest.mark.parametrize("test", ["== 'critic'", "in ['user', 'critic']", "in {'critic': 1}"])
+def test_a_role_among_the_template_s_own_words_is_none_of_the_request_s(test: str) -> None:
+    template = Template("{% if messages[0].role " + test + " %}{% endif %}<|{{ messages[0].role }}|>")
+    message = {"role": "critic", "content": ""}
+    assert template.render_text([message]) == "<|critic|>"
+    # Rendered before: what rendering makes of the syntax tree hides no word of it.
+    assert template.render([message]).parts == (("<|critic|>", False),)
+
+
+def test_texts_in_lists_are_text_that_the_template_may_write() -> None:
+    template = Template("{% set ends = ['<|a|>', '<|b|>'] %}{{ ends[messages | length] }}{{ {'x': '<|c|>'}.x }}")
+    assert template.render_text([USER]) == "<|b|><|c|>"
+    assert {"<|a|>", "<|b|>", "<|c|>"} <= set(template.texts)

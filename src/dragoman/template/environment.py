@@ -85,11 +85,26 @@ class RenderContext(Context):
 
 
 class _Generator(CodeGenerator):
-    """Jinja's code generator, with strings and loops handed to the :class:`RenderContext`."""
+    """Jinja's code generator, with strings and loops handed to the :class:`RenderContext`.
+
+    It notes the names that are looked up in the context, as ``jinja2.meta`` finds them by generating the code anew.
+    """
+
+    environment: ChatEnvironment
+    _resolved: set[str]
 
     def write_commons(self) -> None:
         super().write_commons()
         self.writeline("concat = context.concat")
+
+    def visit_Template(self, node: nodes.Template, frame: Frame | None = None) -> None:
+        self._resolved = self.environment.resolved.setdefault(node, set())
+        super().visit_Template(node, frame)
+
+    def enter_frame(self, frame: Frame) -> None:
+        super().enter_frame(frame)
+        loads = (name for action, name in frame.symbols.loads.values() if action == "resolve")
+        self._resolved.update(name for name in loads if name is not None and name not in self.environment.globals)
 
     def blockvisit(self, nodes: Iterable[nodes.Node], frame: Frame) -> None:
         self.writeline("context.budget.step()")
@@ -195,8 +210,11 @@ class ChatEnvironment(SandboxedEnvironment):
     context_class = RenderContext
     concat = staticmethod(joined)
     intercepted_binops = frozenset(("+", "*", "%", "**"))
+    # Tree that is being compiled -> the names that its code looks up; whoever compiles takes them out.
+    resolved: dict[nodes.Template | None, set[str]]
 
     def __init__(self) -> None:
+        self.resolved = {}
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
         self.filters.update(FILTERS)
         del self.globals["lipsum"]  # random text

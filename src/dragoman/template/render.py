@@ -11,13 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import jinja2
-from jinja2 import meta, nodes
+from jinja2 import nodes
 
 from dragoman.errors import DragomanError, TemplateError, UsageError
 from dragoman.limits import DEFAULT, Limits
-from dragoman.template.environment import ENVIRONMENT, Refusal, RenderContext
+from dragoman.template.environment import Refusal, RenderContext
 from dragoman.template.provenance import marked_copy, merged, plain_copy
 from dragoman.template.serialise import json_of
+from dragoman.template.syntax import constants, syntax_of
 
 # The time that a rendering sees where its caller gives none: a fixed one, so that equal requests give equal prompts.
 FIXED_NOW = datetime.datetime(2024, 7, 26, 12, 0, 0)
@@ -73,13 +74,10 @@ class Template:
         self.bos_token = bos_token
         self.eos_token = eos_token
         self.limits = limits
-        try:
-            self.ast: nodes.Template = ENVIRONMENT.parse(source)
-            self._compiled = ENVIRONMENT.from_string(source)
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(error.message or "syntax error", line=error.lineno) from error
-        except Exception as error:  # nested too deep for Jinja's parser or Python's compiler
-            raise TemplateError(f"cannot be compiled: {error or type(error).__name__}") from error
+        syntax = syntax_of(source)
+        self.ast = syntax.tree
+        self.undeclared = syntax.undeclared  # names that the template reads and may not have set
+        self._compiled = syntax.compiled
 
     @cached_property
     def hash(self) -> str:
@@ -87,33 +85,22 @@ class Template:
         return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
 
     @cached_property
-    def undeclared(self) -> frozenset[str]:
-        """Names that the template reads and never sets, the environment's own left out."""
-        return frozenset(meta.find_undeclared_variables(self.ast)) - ENVIRONMENT.globals.keys()
-
-    @cached_property
     def compared(self) -> frozenset[str]:
         """String constants that the template compares something with."""
-        found: set[str] = set()
-        for compare in self.ast.find_all(nodes.Compare):
-            found.update(const.value for const in compare.find_all(nodes.Const) if isinstance(const.value, str))
-        return frozenset(found)
+        compares = self.ast.find_all(nodes.Compare)
+        return frozenset(text for compare in compares for text in constants(compare.find_all(nodes.Const)))
 
     @cached_property
     def keys(self) -> frozenset[str]:
         """Names that the template reads from something: attributes, and string constants as keys or elsewhere."""
         names = {attribute.attr for attribute in self.ast.find_all(nodes.Getattr)}
-        return frozenset(names | {const.value for const in self.ast.find_all(nodes.Const) if type(const.value) is str})
+        return frozenset(names | set(constants(self.ast.find_all(nodes.Const))))
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """All text that the template may write of its own: what stands between its tags, and its string constants."""
-        found: dict[str, None] = {}
-        for node in self.ast.find_all((nodes.TemplateData, nodes.Const)):
-            text = node.data if isinstance(node, nodes.TemplateData) else getattr(node, "value", None)
-            if isinstance(text, str):
-                found[str(text)] = None
-        return (self.bos_token, self.eos_token, *found)
+        data = [str(node.data) for node in self.ast.find_all(nodes.TemplateData)]
+        return (self.bos_token, self.eos_token, *dict.fromkeys([*data, *constants(self.ast.find_all(nodes.Const))]))
 
     def render(
         self,

@@ -5,14 +5,14 @@ Walks the Jinja syntax tree. A template that cannot be parsed is a :class:`~drag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jinja2 import TemplateSyntaxError, meta, nodes
+from jinja2 import nodes
 
 from dragoman.errors import TemplateError
 from dragoman.template.atoms import tags
-from dragoman.template.environment import ENVIRONMENT
+from dragoman.template.syntax import constants, syntax_of, unset_names
 
 # Names that every rendering gives; what else a template reads from outside is a switch or a setting of its own.
 _GIVEN = frozenset(
@@ -48,18 +48,17 @@ class Scan:
 
 def scan(source: str) -> Scan:
     """The facts that ``source`` shows without being run."""
+    syntax = syntax_of(source)
     try:
-        tree = ENVIRONMENT.parse(source)
-        outside = meta.find_undeclared_variables(tree) - _GIVEN - set(ENVIRONMENT.globals)
-    except TemplateSyntaxError as error:
-        raise TemplateError(error.message or "syntax error", line=error.lineno) from error
+        outside = syntax.undeclared & unset_names(syntax.tree)
     except RecursionError as error:
         raise TemplateError("the chat template is nested too deeply to be read") from error
-    every = list(tree.find_all(nodes.Node))
+    every = list(syntax.tree.find_all(nodes.Node))
     # A template that sets a default for a switch (`{% if not x is defined %}{% set x = ... %}`) still reads it.
-    outside |= set(_tested(every)) - _GIVEN
+    outside = (outside | set(_tested(every))) - _GIVEN
+    compared = _compared(every, outside)
     return Scan(
-        variables={name: tuple(dict.fromkeys(_compared(every, name))) for name in sorted(outside)},
+        variables={name: compared[name] for name in sorted(outside)},
         keys=frozenset(_keys(every)),
         names=frozenset(node.name for node in every if isinstance(node, nodes.Name) and node.ctx == "load"),
         text_tests=tuple(dict.fromkeys(_text_tests(every))),
@@ -69,9 +68,11 @@ def scan(source: str) -> Scan:
 
 
 def _tested(every: list[nodes.Node]) -> Iterator[str]:
-    """Names that the template asks whether they are defined."""
+    """Names that the template asks whether they are defined, or has another value for where they are not."""
     for node in every:
-        if isinstance(node, nodes.Test) and node.name in ("defined", "undefined") and isinstance(node.node, nodes.Name):
+        asks = isinstance(node, nodes.Test) and node.name in ("defined", "undefined")
+        asks = asks or (isinstance(node, nodes.Filter) and node.name in ("default", "d"))
+        if asks and isinstance(node, (nodes.Test, nodes.Filter)) and isinstance(node.node, nodes.Name):
             yield node.node.name
 
 
@@ -83,8 +84,8 @@ def _texts(every: list[nodes.Node]) -> Iterator[str]:
     for node in every:
         if isinstance(node, nodes.TemplateData):
             yield node.data
-        elif isinstance(node, nodes.Const) and isinstance(node.value, str):
-            yield node.value
+        elif isinstance(node, nodes.Const):
+            yield from constants([node])
 
 
 def _keys(every: list[nodes.Node]) -> Iterator[str]:
@@ -124,20 +125,19 @@ def _plain_name(node: nodes.Node | None) -> str | None:
     return node.name if isinstance(node, nodes.Name) else None
 
 
-def _compared(every: list[nodes.Node], name: str) -> Iterator[str]:
-    """Texts that the variable ``name`` is compared with, by ``==`` or ``in [...]``, itself or behind filters."""
-    known = {name}
-    known |= {
-        node.target.name
-        for node in every
-        if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name) and _plain_name(node.node) == name
-    }
+def _compared(every: list[nodes.Node], names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """name -> texts that the variable is compared with, by ``==`` or ``in [...]``, itself or behind filters."""
+    meant: dict[str, set[str]] = {name: {name} for name in names}  # a variable -> the names that it stands for
     for node in every:
-        if not (isinstance(node, nodes.Compare) and _plain_name(node.expr) in known):
-            continue
-        for op in node.ops:
-            for const in [op.expr, *op.expr.find_all(nodes.Const)]:
-                value = const.value if isinstance(const, nodes.Const) else None
-                # Jinja folds a list of constants into one constant as soon as it looks at the tree.
-                values = value if isinstance(value, (list, tuple)) else [value]
-                yield from (text for text in values if isinstance(text, str))
+        if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name):
+            name = _plain_name(node.node)
+            if name in names:
+                meant.setdefault(node.target.name, set()).add(name or "")
+    out: dict[str, dict[str, None]] = {name: {} for name in names}
+    for node in every:
+        known = meant.get(_plain_name(node.expr) or "") if isinstance(node, nodes.Compare) else None
+        if known and isinstance(node, nodes.Compare):
+            texts = [text for op in node.ops for text in constants([op.expr, *op.expr.find_all(nodes.Const)])]
+            for name in known:
+                out[name].update(dict.fromkeys(texts))
+    return {name: tuple(texts) for name, texts in out.items()}
