@@ -405,7 +405,13 @@ class _Prover:
             if text is None:
                 if done:
                     continue
-                return Claim(unseen, f"the template refuses it: {self.prober.error}")
+                refusal = self.prober.error
+                why = (
+                    f"the template refuses it: {refusal}"
+                    if refusal
+                    else "the template does not write what the user says"
+                )
+                return Claim(unseen, why)
             message = self.read(text)
             assert message is not None
             flaw = self._flaw(message, wanted, calls[at] if calls is not None else (), said)

@@ -90,6 +90,7 @@ def test_calls(body: str, expected: str) -> None:
         (LOOP + "{{ m.thinking }}{{ m.content }}" + END, True),
         (LOOP + "{% if preserve_thinking %}{{ m.reasoning_content }}{% endif %}{{ m.content }}" + END, True),
         (LOOP + "{% if not clear_thinking %}{{ m.reasoning_content }}{% endif %}{{ m.content }}" + END, True),
+        (LOOP + "{% if keep_past_thinking %}{{ m.reasoning_content }}{% endif %}{{ m.content }}" + END, True),
         (LOOP + "{% if loop.last %}{{ m.reasoning_content }}{% endif %}{{ m.content }}" + END, False),
         (LOOP + "{{ m.content }}" + END, False),
     ],
@@ -104,6 +105,8 @@ def test_preserve_reasoning(source: str, expected: bool) -> None:
         ("{{ reasoning_effort }}", True),
         ("{% if not reasoning_effort %}{% set reasoning_effort = 'a' %}{% endif %}{{ reasoning_effort }}", True),
         ("{% set reasoning_effort = 'high' %}{{ reasoning_effort }}", False),
+        ("{{ reasoning_strength }}", True),
+        ("{{ thinking_effort }}", True),
         ("reasoning_effort", False),
     ],
 )

@@ -14,6 +14,7 @@ from typing import Any
 from dragoman.errors import LimitError, TemplateError
 from dragoman.template.recording import BY_KEY, Path, recording
 from dragoman.template.render import Template
+from dragoman.template.variables import DROPS, EFFORT_NAMES, KEEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,7 @@ class _Run:
 
 
 # Every other key whose value switches the history's reasoning on or off, set so that it is kept.
-_KEEP_REASONING = {
-    "preserve_thinking": True,
-    "preserve_reasoning": True,
-    "clear_thinking": False,
-    "truncate_history_thinking": False,
-    "drop_thinking": False,
-}
-_EFFORTS = frozenset(("reasoning_effort", "reasoning_strength"))
+_KEEP_REASONING = {**dict.fromkeys(KEEPS, True), **dict.fromkeys(DROPS, False)}
 _NEEDLE = "xqzneedle"
 _TOOL: dict[str, Any] = {
     "type": "function",
@@ -82,7 +76,7 @@ def find_capabilities(template: Template) -> Capabilities:
         supports_object_arguments=any(_call_path(0, "arguments", "xqzkey") in run.reads for run in one),
         supports_parallel_tool_calls=any(_call_path(1, "name") in run.reads for run in _call_runs(template, wrap, 2)),
         supports_preserve_reasoning=_keeps_reasoning(template, wrap),
-        supports_reasoning_effort=bool(template.undeclared & _EFFORTS),
+        supports_reasoning_effort=bool(template.undeclared & set(EFFORT_NAMES)),
     )
 
 

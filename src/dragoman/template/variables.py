@@ -19,9 +19,9 @@ from dragoman.template.scan import scan
 _NOT_THE_REQUESTS = RESERVED | {"chat_template", "template", "tokenize", "tokenizer", "functions"}
 # One switch, and the names under which templates keep (True) or drop (False) the reasoning of earlier turns.
 PRESERVE = "preserve_reasoning"
-_KEEPS = (PRESERVE, "preserve_thinking", "keep_past_thinking")
-_DROPS = ("clear_thinking", "truncate_history_thinking", "drop_thinking")
-_EFFORTS = ("reasoning_effort", "reasoning_strength", "thinking_effort")
+KEEPS = (PRESERVE, "preserve_thinking", "keep_past_thinking")
+DROPS = ("clear_thinking", "truncate_history_thinking", "drop_thinking")
+EFFORT_NAMES = ("reasoning_effort", "reasoning_strength", "thinking_effort")
 _FLAGS = ("enable_thinking", PRESERVE)
 # The words of OpenAI's API; a template may compare with others.
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -54,12 +54,12 @@ def template_variables(
     check_variables({} if own is None else own, "chat_template_kwargs")
     _check_effort(reasoning_effort, template)
     named, base = own or {}, defaults or {}
-    effort = _first(named.get(_EFFORTS[0]), reasoning_effort, base.get(_EFFORTS[0]))
+    effort = _first(named.get(EFFORT_NAMES[0]), reasoning_effort, base.get(EFFORT_NAMES[0]))
     without = False if effort == "none" else None
     thinking = _first(named.get("enable_thinking"), enable_thinking, without, base.get("enable_thinking"))
     keep = _first(named.get(PRESERVE), base.get(PRESERVE))
     out = dict(base)
-    out.pop(_EFFORTS[0], None)
+    out.pop(EFFORT_NAMES[0], None)
     said: dict[str, Any] = {}
     if thinking is not None:
         words = {name: pair[0 if thinking else 1] for name, pair in profile.thinking_words.items()}
@@ -69,11 +69,11 @@ def template_variables(
         out.update(said)
     # A template that has no such effort is switched off instead, and a switch that is off says more than any effort.
     if effort is not None and (effort != "none" or "none" in template.compared):
-        out.update({name: effort for name in _EFFORTS if name == _EFFORTS[0] or name in template.undeclared})
+        out.update({name: effort for name in EFFORT_NAMES if name == EFFORT_NAMES[0] or name in template.undeclared})
     if thinking is False:
         out.update(said)
     if keep is not None:
-        out.update({**dict.fromkeys(_KEEPS, keep), **dict.fromkeys(_DROPS, not keep)})
+        out.update({**dict.fromkeys(KEEPS, keep), **dict.fromkeys(DROPS, not keep)})
     if response_format is not None and "response_format" in template.undeclared:
         out["response_format"] = response_format
     return {**out, **named}, thinking
@@ -88,7 +88,7 @@ def unread_switches(
     own: Mapping[str, Any],
 ) -> list[tuple[str, Any]]:
     """(name, value) of each of these arguments of :func:`template_variables` that says nothing to the template."""
-    given = {"enable_thinking": enable_thinking, _EFFORTS[0]: reasoning_effort}
+    given = {"enable_thinking": enable_thinking, EFFORT_NAMES[0]: reasoning_effort}
     named = {f"chat_template_kwargs.{name}": value for name, value in own.items()}
     every = [(name, value) for name, value in {**given, **named}.items() if value is not None]
     return [(name, value) for name, value in every if not _is_read(name.rpartition(".")[2], value, template, profile)]
@@ -100,9 +100,9 @@ def _is_read(name: str, value: Any, template: Template, profile: Profile) -> boo
     switched = bool(profile.thinking_switches or profile.thinking_words)
     if name == "enable_thinking":
         return switched
-    if name == _EFFORTS[0]:
-        return (value == "none" and switched) or any(each in template.undeclared for each in _EFFORTS)
-    return name == PRESERVE and any(each in template.undeclared for each in (*_KEEPS, *_DROPS))
+    if name == EFFORT_NAMES[0]:
+        return (value == "none" and switched) or any(each in template.undeclared for each in EFFORT_NAMES)
+    return name == PRESERVE and any(each in template.undeclared for each in (*KEEPS, *DROPS))
 
 
 def _check_effort(effort: str | None, template: Template) -> None:
@@ -119,7 +119,7 @@ def _check_effort(effort: str | None, template: Template) -> None:
 def _own_efforts(source: str) -> tuple[str, ...]:
     """The words that a template compares its effort with."""
     variables = scan(source).variables
-    return tuple(dict.fromkeys(word for name in _EFFORTS for word in variables.get(name, ())))
+    return tuple(dict.fromkeys(word for name in EFFORT_NAMES for word in variables.get(name, ())))
 
 
 def _first(*values: Any) -> Any:
