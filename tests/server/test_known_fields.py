@@ -132,6 +132,19 @@ def test_what_is_not_supported_is_refused_by_name(path: str, fields: dict[str, A
         (ANTHROPIC, {"thinking": {"type": "adaptive", "display": "summarized"}}),
         (ANTHROPIC, {"thinking": {"type": "enabled", "budget_tokens": 100}}),  # it thinks anyway
         (CHAT, {"tools": [{**TOOLS[0], "x": 1}]}),  # the template writes tools as they are
+        (
+            ANTHROPIC,
+            {
+                "messages": [
+                    *MESSAGES,
+                    {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]},
+                    {
+                        "role": "user",
+                        "content": [{"type": "tool_result", "tool_use_id": "c", "content": "a", "is_error": False}],
+                    },
+                ]
+            },
+        ),
         (CHAT, {"messages": [{**MESSAGES[0], "x": None, "annotations": []}], "response_format": {"type": "text"}}),
         (ANTHROPIC, {"service_tier": "auto", "speed": "standard", "context_management": {"edits": []}}),
     ],

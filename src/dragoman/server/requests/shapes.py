@@ -31,7 +31,7 @@ def shape(*known: str, kinds: tuple[str, ...] = (), **inner: Shape) -> Shape:
 def strange(value: Any, known: Shape, path: str) -> Iterator[tuple[str, Shape, str]]:
     """(place, the shape that it is strange to, key) of each key with a value that no shape knows.
 
-    Null and what is empty say nothing, so their keys are none.
+    Null, false and what is empty ask for nothing, so their keys are none.
     """
     if isinstance(value, list):
         for at, item in enumerate(value):
@@ -40,7 +40,7 @@ def strange(value: Any, known: Shape, path: str) -> Iterator[tuple[str, Shape, s
         for key, item in value.items():
             if key in known.inner:
                 yield from strange(item, known.inner[key], f"{path}.{key}")
-            elif key not in known.known and item is not None and item not in ("", [], {}):
+            elif key not in known.known and item not in (None, False, "", [], {}):
                 yield f"{path}.{key[:_SHOWN]}", known, key
 
 
