@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import html
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +21,13 @@ from dragoman.errors import TemplateError, UsageError
 from dragoman.template.adapt import adapt
 from dragoman.template.atoms import from_tags
 from dragoman.template.capabilities import Capabilities
-from dragoman.template.history import second_forms, with_one_system, with_role
+from dragoman.template.history import (
+    broken_arguments,
+    second_forms,
+    with_broken_arguments_named,
+    with_one_system,
+    with_role,
+)
 from dragoman.template.profile import BESIDE_CALLS, ContentMode, Marker, Profile, ReasoningMode, ReasoningProfile
 from dragoman.template.render import Template
 from dragoman.template.tool_forms import tool_forms
@@ -102,12 +110,19 @@ class Prompter:
         Raises: TemplateError, LimitError, UsageError, also for a message of a role that the template leaves out.
         """
         made = self._prompt(rendering, request)
+        broken = broken_arguments(rendering.messages)
+        if not _tells(made.text, broken):
+            # A template that goes through the members of an object goes through the characters of a text.
+            form = replace(rendering, messages=with_broken_arguments_named(rendering.messages))
+            with suppress(TemplateError):
+                told = self._prompt(form, request)
+                made, rendering = (told, form) if _tells(told.text, broken) else (made, rendering)
         lost = self._lost(made, rendering, request)
         if lost is not None and rendering.messages[lost]["role"] in _SYSTEM:
-            told = with_one_system(rendering.messages[: len(rendering.messages) - (rendering.continued is not None)])
+            first = with_one_system(rendering.messages[: len(rendering.messages) - (rendering.continued is not None)])
             if rendering.continued is not None:
-                told.append(rendering.messages[-1])
-            rendering = replace(rendering, messages=told)
+                first.append(rendering.messages[-1])
+            rendering = replace(rendering, messages=first)
             made = self._prompt(rendering, request)
             lost = self._lost(made, rendering, request)
         if lost is None:
@@ -357,6 +372,16 @@ def _between(parts: Sequence[Part], start: int, end: int) -> list[Part]:
 
 def _is_inside(written: str, opens: str, closes: str) -> bool:
     return bool(opens) and written.rfind(opens) > written.rfind(closes)
+
+
+def _tells(prompt: str, texts: Sequence[str]) -> bool:
+    """True: each of the texts is in the prompt, as it is or as a string of JSON, Python or markup."""
+    return all(
+        any(form in prompt for form in (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]))
+        or repr(text)[1:-1] in prompt
+        or html.escape(text) in prompt
+        for text in texts
+    )
 
 
 def _text(parts: Sequence[Part]) -> str:

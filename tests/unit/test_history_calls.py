@@ -61,3 +61,23 @@ def test_the_prompt_of_a_family_holds_the_calls_of_earlier_turns(family: Family)
     assert "Brest" not in own
     assert family.tools is not None
     assert family.tools.section_open.text in own
+
+
+_MEMBERS = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "[{{ c.function.name }}({% for key in c.function.arguments %}{{ key }}={{ VALUE }}"
+    "{% if not loop.last %}, {% endif %}{% endfor %})]{% endfor %}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}{{ '' if tools else '' }}"
+)
+
+
+@pytest.mark.parametrize("value", ["c.function.arguments[key]", "c.function.arguments[key] | tojson"])
+@pytest.mark.parametrize("broken", ['{"city": "Bre', '["Brest"]', "Brest", '"Brest"', "{'city': 1}"])
+def test_arguments_that_are_no_object_are_told_where_the_template_writes_members(value: str, broken: str) -> None:
+    """Such a template would write them character by character, or nothing of them."""
+    fmt = ChatFormat.from_template(_MEMBERS.replace("VALUE", value))
+    call = {"id": "aaaaaaaa1", "type": "function", "function": {"name": "get_weather", "arguments": broken}}
+    user = {"role": "user", "content": "Well?"}
+    text = fmt.turn([user, {"role": "assistant", "content": "", "tool_calls": [call]}], openai_tools(TOOLS)).prompt.text
+    # As text, or as the value that it is.
+    assert any(f"[get_weather(arguments={form})]" in text for form in (broken, json.dumps(broken, ensure_ascii=False)))

@@ -4,6 +4,7 @@
     with_results_told   results know their call's id and name, and stand in the order of the calls
     with_role           messages under another role, for a template that has no place for them
     with_one_system     system messages as one at the start, or told by the user, for a template that writes no other
+    with_broken_arguments_named   arguments that are no object as the text of one member
     second_forms        other ways to give the same messages, for a template that refuses the plain one
 
 Rules of this file: nothing is invented and no text is lost but what a template cannot take beside other text; a
@@ -133,6 +134,30 @@ def together(contents: Sequence[Any]) -> Any:
     for content in contents:
         parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
     return parts
+
+
+def broken_arguments(messages: Sequence[Message]) -> list[str]:
+    """The arguments of calls that are no JSON object: text, not empty."""
+    every = [call["function"]["arguments"] for message in messages for call in message.get("tool_calls") or ()]
+    return [text for text in every if isinstance(text, str) and text.strip() and not is_object(text)]
+
+
+def is_object(text: str) -> bool:
+    """True: the text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def with_broken_arguments_named(messages: Sequence[Message]) -> list[Message]:
+    """The messages, arguments that are no JSON object as the text of one member, for a template that writes members."""
+
+    def change(value: Any) -> Any:
+        broken = isinstance(value, str) and value.strip() and not is_object(value)
+        return {"arguments": value} if broken else value
+
+    return _with_arguments(messages, change)
 
 
 def second_forms(messages: Sequence[Message]) -> Iterator[list[Message]]:
