@@ -190,7 +190,7 @@ def test_calls_by_the_names_of_2023() -> None:
 
 
 def test_history_by_the_names_of_2023() -> None:
-    service = Service(["Noon."] * 2)
+    service = Service(["Noon."] * 3)
     call = {"name": "get_time", "arguments": "{}"}
     messages = [
         *MESSAGES,
@@ -198,14 +198,16 @@ def test_history_by_the_names_of_2023() -> None:
         {"role": "function", "name": "get_time", "content": "noon"},
     ]
     assert service.chat(messages=messages, functions=FUNCTIONS).status_code == 200
+    # A history from before, in a client of today.
+    assert "dragoman" not in service.chat(messages=messages, tools=TOOLS).json()
     today = [
         *MESSAGES,
         {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": call}]},
         {"role": "tool", "name": "get_time", "tool_call_id": "call_1", "content": "noon"},
     ]
     assert service.chat(messages=today, tools=TOOLS).status_code == 200
-    old, new = (request.prompt_text for request in service.engine.record.requests)
-    assert old == new
+    old, mixed, new = (request.prompt_text for request in service.engine.record.requests)
+    assert old == mixed == new
 
 
 def test_both_names_at_once_are_refused() -> None:

@@ -120,7 +120,7 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
 
 def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``ChatFormat.turn``. Raises UsageError that names the field."""
-    return turn_arguments(_with_tools(body) if _is_legacy(body) else body)
+    return turn_arguments(_with_tools(body) if _is_legacy(body) else _with_calls_of_today(body))
 
 
 def stream_options(body: Mapping[str, Any]) -> tuple[bool, bool]:
@@ -192,6 +192,15 @@ _LEGACY_NAMES = {
     "tool_choice": "function_call",
 }
 _NAME = Kind("a function's name", lambda value: isinstance(value, str), {"type": "string"})
+
+
+def _with_calls_of_today(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same request, where a history from before has calls by the names of 2023."""
+    messages = body.get("messages")
+    old = isinstance(messages, list) and any(
+        isinstance(each, Mapping) and each.get("function_call") for each in messages
+    )
+    return {**body, "messages": _with_calls(messages)} if old and isinstance(messages, list) else body
 
 
 def _with_calls(messages: list[Any]) -> list[Any]:
