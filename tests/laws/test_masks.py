@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
+from dragoman import compiled
 from dragoman.constraint.constraint import Constraint
 from dragoman.constraint.masks import masks_for
 from dragoman.constraint.trie import TokenTrie
@@ -125,7 +126,8 @@ def made() -> list[tuple[str, Constraint]]:
     return list(constraints())
 
 
-PREFIXES = 12  # after so many prefixes of each grammar every token is tried
+# After so many prefixes of each grammar every token is tried; plain Python takes ten times as long for each.
+PREFIXES = 12 if compiled else 4
 
 
 def test_masks_equal_brute_force(made: list[tuple[str, Constraint]]) -> None:
@@ -137,7 +139,7 @@ def test_masks_equal_brute_force(made: list[tuple[str, Constraint]]) -> None:
             rows = list(wander(probe, pick, pick.randint(0, 12)))
             assert allowed(row_of(probe)) == brute_force(probe), (name, len(rows), probe.accepted)
             pairs += 1
-    assert pairs >= 200
+    assert pairs >= (200 if compiled else 60)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -22,7 +22,7 @@ from dragoman.template.profile import Marker, Profile, Slot
 from tests.formats import SEED, learned_format, sources, walks
 from tests.writing import Case, cases, marker_texts
 
-DAMAGES = walks(600, 10)  # of each template
+DAMAGES = walks(360, 6)  # of each template
 # A word that no format has; letters alone, so that no notation of a string changes it.
 WORD = "Zqjxv"
 _STRUCTURE = ("call", "arg", "stop")
