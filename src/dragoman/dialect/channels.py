@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dragoman.dialect.markers import GAP, SPACES, TEXT, marker, other_than, run_of
 from dragoman.grammar.nodes import EMPTY, Commit, Negate, Node, Ref, Repeat, alt, chars, complement, lit, opt, seq
-from dragoman.template.profile import Marker, Piece, Profile, Slot, ToolFormat, ToolProfile
+from dragoman.template.profile import ContentMode, Marker, Piece, Profile, Slot, ToolFormat, ToolProfile
 
 _TAG = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 _RECIPIENT = re.compile(r"(\w+=)((?:\w+\.)*)\Z")
@@ -70,6 +70,32 @@ def channels(profile: Profile) -> Channels | None:
     return Channels(header, end, message, channel, recipient, namespace, word.group() if word else "", calling)
 
 
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """A turn of several messages: each starts as the turn does, and what stands behind that start says what it is.
+
+    header: what each message starts with. end: what ends the one before it; empty: nothing but white space does.
+    """
+
+    header: str
+    end: str
+
+
+def messages(profile: Profile) -> Messages | None:
+    """Reasoning and answer as messages of their own; None: they are parts of one, or channels name them.
+
+    Their openers are openers behind such a header only: elsewhere ``reply>`` or ``Answer:`` is text.
+    """
+    header, closed = profile.assistant_header.strip(), profile.reasoning.close.text
+    opened = profile.reasoning.open.text and profile.content.open.text
+    if not header or not opened or not closed.endswith(header) or profile.content.mode is not ContentMode.WRAPPED:
+        return None
+    found = channels(profile)
+    if found is not None and found.channel:
+        return None
+    return Messages(header, closed[: len(closed) - len(header)].strip())
+
+
 def joint_texts(profile: Profile) -> tuple[str, ...]:
     """The texts between blocks, the longest first; none of them is ever part of an answer."""
     found = channels(profile)
@@ -85,7 +111,7 @@ def inner_tags(profile: Profile) -> tuple[str, ...]:
 def bare_headers(profile: Profile) -> tuple[str, ...]:
     """The end of a header without words in front, with which a turn may begin too."""
     found = channels(profile)
-    return (found.message,) if found is not None and found.message else ()
+    return (found.message,) if found is not None and found.message and messages(profile) is None else ()
 
 
 def header_tags(profile: Profile) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman.dialect.channels import joint_texts
+from dragoman.dialect.channels import joint_texts, messages
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import call_shape, delimiter_after, openers, wire_id
 from dragoman.dialect.tolerances import further_stops
@@ -29,6 +29,11 @@ def stops(profile: Profile, request: DialectRequest) -> tuple[str, ...]:
 def begun_by(stop: str, profile: Profile, request: DialectRequest) -> tuple[str, ...]:
     """How the texts inside a turn go on that begin with this stop, white space in front left out."""
     texts = [*inner_markers(profile, calls=request.reads_calls), *joint_texts(profile)]
+    if messages(profile) is not None:
+        # Behind the start of a message only one that is the assistant's goes on with the turn.
+        closed = profile.reasoning.close
+        texts = [text for text in texts if text != closed.text]
+        texts += [closed.text + closed.after + part.written for part in (profile.reasoning.open, profile.content.open)]
     return tuple(dict.fromkeys(text[len(stop) :].lstrip() for text in texts if text.startswith(stop)))
 
 
@@ -36,6 +41,8 @@ def inner_markers(profile: Profile, *, calls: bool = True) -> list[str]:
     """The texts of all markers inside a turn, without or with those of calls."""
     tools, reasoning, content = profile.tools, profile.reasoning, profile.content
     markers = [reasoning.open, reasoning.close, content.open, content.close]
+    if messages(profile) is not None:
+        markers = [reasoning.close, content.close]  # the others are none without what stands before them
     if tools is not None and calls:
         markers += [tools.section_open, tools.section_close, tools.separator]
         markers += [piece for piece in tools.call if isinstance(piece, Marker)]

@@ -111,6 +111,7 @@ class CallLearner:
             return None
         text = self._anchors.body(text)
         text = self._without_empty_answer(self._without_empty_block(text))
+        text = text.removeprefix(self._wrapper.open.written) if self._wrapper.holds_calls else text
         read = read_calls(text, calls, whole=self._whole)
         if read is None or flaws(read):
             return None
@@ -148,6 +149,7 @@ class CallLearner:
     def learn(self) -> Learned:
         """All facts about calls; :class:`NotLearned` says why they cannot be told in our terms."""
         self._wrapper = self._wrapper_beside_calls() or self._wrapper
+        self._wrapper = replace(self._wrapper, holds_calls=self._wrapped_with_answer())
         one = self.body(FIRST.calls[:1])
         if one is None:
             raise NotLearned("a call cannot be found again in the turn that it is written in")
@@ -215,6 +217,21 @@ class CallLearner:
             mode=ContentMode.WRAPPED_WITH_CALLS,
             open=Marker.of(opened),
             close=Marker.of(found[0]),
+        )
+
+    def _wrapped_with_answer(self) -> bool:
+        """True: what opens answers opens calls as well, once for both where a text stands in front of them."""
+        opened = self._wrapper.open
+        if self._wrapper.mode is not ContentMode.WRAPPED or not opened.text or self._wrapper.close.text:
+            return False
+        bare = self.body(FIRST.calls[:1])
+        said = self.body(FIRST.calls[:1], content=FIRST.content)
+        return (
+            bare is not None
+            and said is not None
+            and bare.before.startswith(opened.written)
+            and said.before.startswith(opened.written + FIRST.content)
+            and opened.text not in said.before[len(opened.written) :]
         )
 
     def _outer(self, one: Body, two: Body | None, arguments: Arguments | None) -> Outer:

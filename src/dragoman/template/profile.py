@@ -124,6 +124,7 @@ class ContentProfile:
     close: Marker = Marker()
     trimmed: bool = False  # the history drops white space at both ends
     kept_with_calls: bool = True  # the history keeps text beside calls
+    holds_calls: bool = False  # WRAPPED: what opens an answer stands in front of its calls too, once
 
 
 @dataclass(frozen=True, slots=True)

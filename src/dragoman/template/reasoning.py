@@ -189,7 +189,9 @@ class ReasoningLearner:
         found = {place.name: place.text for place in places if place.text is not None}
         opened, between = self._borders(found, variables)
         # The answer's own opener stands before it with and without reasoning; what is left closes the reasoning.
-        wrapper = common_suffix([before, between])
+        header = self._anchors.header
+        own_message = bool(header.strip() and before.strip()) and between.endswith(header + before)
+        wrapper = before if own_message else common_suffix([before, between])
         if not {"last", "old"} & found.keys() and set(tags(opened + between)).isdisjoint(tags(before)):
             between, wrapper = between + before, before  # reasoning and an answer were never seen together
         if not between[: len(between) - len(wrapper)].strip():
@@ -224,7 +226,8 @@ class ReasoningLearner:
         )
         why = f"{key!r} is rendered in: {', '.join(found)}" + (f", with {variables}" if variables else "")
         firsts = (*tags(opened)[:1], *tags(closed)[:1])
-        mirror = (firsts[0], firsts[1]) if len(firsts) == 2 else None
+        # Of reasoning in a message of its own the closer ends a message: the answer's ends with the turn.
+        mirror = (firsts[0], firsts[1]) if len(firsts) == 2 and not own_message else None
         return Spoken(profile, self._content(wrapper, bool(wrapper.strip()), mirror), switches, empty, why)
 
     def _borders(self, found: dict[str, str], variables: dict[str, Any]) -> tuple[str, str]:

@@ -10,7 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dragoman.dialect.channels import bare_headers, call_forms, header_tags, text_headers, tool_namespace
+from dragoman.dialect.channels import (
+    Messages,
+    bare_headers,
+    call_forms,
+    header_tags,
+    messages,
+    text_headers,
+    tool_namespace,
+)
 from dragoman.dialect.facts import all_stops, begun_by, inner_markers
 from dragoman.dialect.markers import (
     GAP,
@@ -83,9 +91,9 @@ def reader_rules(
         calls = [_silent(text, controls) for text in empty_blocks(profile)]
     rules["stop"] = alt(*_stops(profile, request, controls), EMPTY)
     rules["interrupt"] = alt(*calls, Ref("stop"))
-    wrappers = [*_wrappers(profile, controls), *_said_nothing(profile, request, controls)]
-    wrappers += [*_later_reasoning(profile, request, controls), Ref("interrupt")]
     spoken = request.read_reasoning and bool(profile.reasoning.close.text)
+    wrappers = [*_wrappers(profile, controls, spoken=spoken), *_said_nothing(profile, request, controls)]
+    wrappers += [*_later_reasoning(profile, request, controls), Ref("interrupt")]
     wrappers += text_headers(profile, controls, reasoning=spoken, calls=request.reads_calls)
     rules["body"] = seq(alt(EMPTY, Tag("content", SOME_TEXT)), alt(*wrappers))
     if isinstance(request.answer, JsonAnswer):
@@ -140,7 +148,7 @@ def _later_reasoning(profile: Profile, request: DialectRequest, controls: frozen
     """Reasoning behind some of the answer, and closers that nothing opened."""
     reasoning = read_as_reasoning(profile, request)
     placed = reasoning.after_content or anywhere(reasoning.open.text)
-    if not request.read_reasoning or not placed or not reasoning.close.text:
+    if not request.read_reasoning or not placed or not reasoning.close.text or messages(profile) is not None:
         return []
     return [seq(layout_before(reasoning.open.before), _opened(reasoning, controls), Ref("reasoning"))]
 
@@ -217,10 +225,23 @@ def second_block(profile: Profile, request: DialectRequest) -> ReasoningProfile 
     return shown
 
 
-def _wrappers(profile: Profile, controls: frozenset[str]) -> list[Node]:
+def _further_messages(profile: Profile, found: Messages, controls: frozenset[str], *, spoken: bool) -> list[Node]:
+    """Another message of the turn behind an answer. spoken: reasoning is told apart from answers."""
+    start = [seq(GAP, marker(text, controls)) for text in (found.end, found.header) if text]
+    said = [_dropped(profile.content.open, controls)]
+    if spoken:
+        thought = profile.reasoning
+        said.append(seq(layout_before(thought.open.before), _opened(thought, controls), Ref("reasoning")))
+    return [seq(*start, alt(*said))]
+
+
+def _wrappers(profile: Profile, controls: frozenset[str], *, spoken: bool) -> list[Node]:
     """The markers around an answer: they are dropped wherever they stand, an answer without them is one too."""
     if profile.content.mode is ContentMode.PLAIN:
         return []
+    found = messages(profile)
+    if found is not None:
+        return _further_messages(profile, found, controls, spoken=spoken)
     around = [profile.content.open, profile.content.close]
     between = joint(profile)
     lead = opt(seq(GAP, marker(between, controls), GAP)) if between else EMPTY
@@ -248,7 +269,11 @@ def _dropped(wrapper: Marker, controls: frozenset[str]) -> Node:
 
 def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], rules: dict[str, Node]) -> Node:
     """Where a turn begins: a reasoning block, the close of one that the prompt left out, else the answer."""
-    answer = next((Ref(rule) for rule in ("forced", "answer") if rule in rules), _BODY)
+    answer: Node = next((Ref(rule) for rule in ("forced", "answer") if rule in rules), _BODY)
+    if messages(profile) is not None:  # elsewhere the opener of an answer is dropped wherever it stands
+        said = profile.content.open
+        shown = seq(layout_before(said.before), loose(said.text, controls), Commit("body"), layout_after(said.after))
+        answer = alt(seq(shown, answer), answer)
     reasoning = read_as_reasoning(profile, request)
     if not request.read_reasoning or not reasoning.close.text:
         return answer
@@ -259,17 +284,18 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     )
     opened: Node | None = None
     if reasoning.open.text:
-        # Models that were trained without a prompt that opens the block open it once more.
-        once = seq(GAP, _opened(reasoning, controls))
-        opened = seq(once, opt(once))
+        opened = seq(GAP, _opened(reasoning, controls))
+        if messages(profile) is None:
+            # Models that were trained without a prompt that opens the block open it once more.
+            opened = seq(opened, opt(opened))
     leftover = seq(GAP, closed, answer)
     rules["start"] = alt(leftover, answer) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, answer)
-    shown = second_block(profile, request)
-    if shown is not None:
-        ended = seq(loose(shown.close.text, controls), Commit("body"), layout_after(shown.close.after), Ref("start"))
-        ways = alt(seq(layout_before(shown.close.before), ended), Ref("interrupt"))
+    second = second_block(profile, request)
+    if second is not None:
+        ended = seq(loose(second.close.text, controls), Commit("body"), layout_after(second.close.after), Ref("start"))
+        ways = alt(seq(layout_before(second.close.before), ended), Ref("interrupt"))
         rules["reasoning.shown"] = seq(Tag("reasoning", TEXT), ways)
-        rules["start"] = alt(seq(GAP, _opened(shown, controls), Ref("reasoning.shown")), rules["start"])
+        rules["start"] = alt(seq(GAP, _opened(second, controls), Ref("reasoning.shown")), rules["start"])
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):
         return seq(lit("") if opened is None else opt(opened), Ref("reasoning"))
     return Ref("start")

@@ -6,7 +6,7 @@ calls are written as the history renders them; the language ends where the turn 
 
 from __future__ import annotations
 
-from dragoman.dialect.channels import inner_tags
+from dragoman.dialect.channels import inner_tags, messages
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
 from dragoman.dialect.reader.turn import empty_blocks, read_as_reasoning, repeated_headers, second_block
@@ -98,6 +98,8 @@ class _Writer:
         answer = self._wrapped(Ref("write.answer"), reasoned=reasoned)
         if not self.may_call:
             return answer
+        if self.profile.content.holds_calls:
+            return self._opened_once()
         if self.request.choice in ("required", "named"):
             return Ref("write.calls")
         if self.request.answer is not None:
@@ -110,6 +112,16 @@ class _Writer:
         if self.profile.content.mode is ContentMode.WRAPPED_WITH_CALLS:
             return alt(answer, seq(opt(self._enclosed(answer)), Ref("write.calls")))
         return seq(answer, opt(Ref("write.calls")))
+
+    def _opened_once(self) -> Node:
+        """An answer and calls behind the one marker that opens both."""
+        calls = Ref("write.calls")
+        opened = self._written(self.profile.content.open)
+        if self.request.choice in ("required", "named"):
+            return seq(opened, calls)
+        if self.request.answer is not None:
+            return seq(opened, alt(Ref("write.answer"), calls))
+        return alt(seq(opened, Ref("write.answer"), opt(calls)), EMPTY)
 
     def _wrapped(self, answer: Node, *, reasoned: bool) -> Node:
         content = self.profile.content
@@ -138,11 +150,12 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
     texts: list[str] = [*all_stops(profile), *inner_tags(profile)]
     reasoning = read_as_reasoning(profile, request)
     if request.read_reasoning or reasoning is profile.reasoning:
-        texts += [words(part.text)[0] for part in (reasoning.open, reasoning.close) if part.text]
+        opened = () if messages(profile) is not None else (reasoning.open,)
+        texts += [words(part.text)[0] for part in (*opened, reasoning.close) if part.text]
         texts += filter(None, [short_opener(reasoning.open.text)])
         further = second_block(profile, request)
         texts += [words(part.text)[0] for part in (further.open, further.close)] if further is not None else []
-    if profile.content.mode is not ContentMode.PLAIN:
+    if profile.content.mode is not ContentMode.PLAIN and messages(profile) is None:
         around = (profile.content.open, profile.content.close)
         texts += [words(part.text)[0] for part in around if part.text and part.text != opening_word(profile)]
     if profile.tools is not None and (request.tools or request.reads_calls):
