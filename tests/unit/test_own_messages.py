@@ -109,4 +109,5 @@ def test_one_opener_stands_in_front_of_text_and_calls(layout: tuple[ChatFormat, 
     assert can_write(program, f"{said}Some text.{call}")
     assert can_write(program, f"{said}{call}")
     tools = fmt.profile.tools
-    assert tools is not None and not tools.section_open.text
+    assert tools is not None
+    assert not tools.section_open.text

@@ -168,7 +168,7 @@ def text_headers(profile: Profile, controls: frozenset[str], *, reasoning: bool,
     are read as calls; else they are dropped, as they are meant for nobody here.
     """
     found = channels(profile)
-    if found is None:
+    if found is None or messages(profile) is not None:
         return []
     body = Ref("body")
     ways: list[Node] = []

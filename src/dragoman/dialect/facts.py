@@ -32,7 +32,7 @@ def begun_by(stop: str, profile: Profile, request: DialectRequest) -> tuple[str,
     if messages(profile) is not None:
         # Behind the start of a message only one that is the assistant's goes on with the turn.
         closed = profile.reasoning.close
-        texts = [text for text in texts if text != closed.text]
+        texts = [text for text in inner_markers(profile, calls=request.reads_calls) if text != closed.text]
         texts += [closed.text + closed.after + part.written for part in (profile.reasoning.open, profile.content.open)]
     return tuple(dict.fromkeys(text[len(stop) :].lstrip() for text in texts if text.startswith(stop)))
 
