@@ -301,15 +301,21 @@ class _Prover:
                 (Said(text, reasoning=((key, thought),)), Message(content=text, reasoning_content=thought))
                 for text, thought in zip(_TEXTS, _THOUGHTS, strict=False)
             ]
-            return self._judge(said, plain, Status.INFERRED)
+            claim = self._judge(said, plain, Status.INFERRED)
+            if claim.status is not Status.PROVEN or not facts.rendered_with_calls or self.profile.tools is None:
+                return claim
+            other = self._reasoning_beside_calls(key, beside)
+            return other if other.status is Status.REFUTED else claim
         if facts.rendered_with_calls and self.profile.tools is not None:
-            call = _CALLS["tool_calls"][0]
-            said = [
-                (Said(calls=call, reasoning=((key, thought),)), Message(reasoning_content=thought))
-                for thought in _THOUGHTS
-            ]
-            return self._judge(said, beside, Status.INFERRED, calls=[call] * len(said))
+            return self._reasoning_beside_calls(key, beside)
         return Claim(Status.INFERRED, "the history renders no reasoning of the last message")
+
+    def _reasoning_beside_calls(self, key: str, rung: Rung) -> Claim:
+        call = _CALLS["tool_calls"][0]
+        said = [
+            (Said(calls=call, reasoning=((key, thought),)), Message(reasoning_content=thought)) for thought in _THOUGHTS
+        ]
+        return self._judge(said, rung, Status.INFERRED, calls=[call] * len(said))
 
     def calls(self, name: str) -> Claim:
         tools = self.profile.tools

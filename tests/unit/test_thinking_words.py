@@ -52,8 +52,28 @@ def test_what_is_said_by_name_wins_over_the_switch() -> None:
     assert turn.generation_prompt.endswith(ON)
 
 
-def test_words_that_say_neither_yes_nor_no_are_no_switch() -> None:
-    template = f"{TURNS}{{{{ '<think>\\n' if think_size == 'big' else '<think>\\n</think>\\n' }}}}{{% endif %}}"
+@pytest.mark.parametrize(
+    ("test", "words", "on"),
+    [
+        ("mode is defined and mode == 'fast'", (None, "fast"), ON),
+        ("(style | default('')) in ['brisk', 'curt']", (None, "brisk"), ON),
+        ("not (think_size is defined and think_size == 'big')", ("big", None), OFF),
+        ("pace != 'slow'", ("slow", None), OFF),
+    ],
+)
+def test_a_word_that_opens_or_closes_reasoning_is_a_switch_whatever_it_says(
+    test: str, words: tuple[str | None, str | None], on: str
+) -> None:
+    template = f"{TURNS}{{{{ '<think>\\n</think>\\n' if {test} else '<think>\\n' }}}}{{% endif %}}"
+    fmt = ChatFormat.from_template(template)
+    assert list(fmt.profile.thinking_words.values()) == [words]
+    assert fmt.turn(ASKED).generation_prompt == "<|assistant|>" + on
+    prompts = [fmt.turn(ASKED, enable_thinking=on).generation_prompt for on in (True, False)]
+    assert prompts == ["<|assistant|>" + ON, "<|assistant|>" + OFF]
+
+
+def test_words_that_neither_open_nor_close_reasoning_are_no_switch() -> None:
+    template = f"{TURNS}{{{{ '<think>\\n' if mood == 'glad' else '' }}}}<think>\\n{{% endif %}}"
     assert not ChatFormat.from_template(template).profile.thinking_words
 
 

@@ -114,6 +114,7 @@ class ReasoningProfile:
     after_content: bool = False  # the history writes it behind the answer's text
     inline: bool = False  # history keeps it only as tagged text inside content
     switch: str | None = None  # template variable that turns it on and off, e.g. enable_thinking
+    beside_calls: tuple[Marker, Marker] | None = None  # opener and closer of that in front of calls where it has others
     empty_block: str = ""  # a turn without reasoning starts with it in history, e.g. "<think>\n\n</think>\n\n"
 
 

@@ -78,6 +78,8 @@ class ReasoningLearner:
             # A budget of nothing switches reasoning off; nobody but the caller knows one that is enough.
             *((name, (None, 0)) for name in budgets),
         )
+        if not words and not flags:
+            words = tuple(self._by_what_it_does(facts, quantities))
         names = dict.fromkeys((*(name for name in flags if name not in off), *(name for name, _ in words)))
         switch = next((name for name in names if name not in (*off, *quantities)), None)
         reasoning = replace(facts, switch=switch)
@@ -136,6 +138,22 @@ class ReasoningLearner:
                 if asked and on != off:
                     yield name, (yes, no)
                     break
+
+    def _by_what_it_does(
+        self, facts: ReasoningProfile, known: Collection[str]
+    ) -> Iterator[tuple[str, tuple[Word, Word]]]:
+        """Variables of any name, words of any kind: one opens or closes reasoning in the prompt where it is given."""
+        prompts, default = self._anchors.generations, self._anchors.generation_prompt
+        marks = facts.open.text, facts.close.text
+        usual = openness(default, *marks)
+        for name, texts in self._scan.variables.items():
+            if name in known:
+                continue
+            shown = {word: openness(prompts.get(f"{name}={word}", default), *marks) for word in texts}
+            on = next((word for word, how in shown.items() if how > usual and how == 2), None)
+            off = next((word for word, how in shown.items() if how < usual and how == 0), None)
+            if on is not None or off is not None:
+                yield name, (on, off)
 
     def _learn(self) -> Spoken:
         before = self._text_before(None)
@@ -220,6 +238,7 @@ class ReasoningLearner:
             rendered_last="last" in found,
             rendered_old="old" in found,
             rendered_with_calls="with_calls" in found,
+            beside_calls=self._other_block(found, variables, opened),
             after_content=any(FIRST.content in text[: text.index(FIRST.reasoning)] for text in found.values()),
             switch=switches[0] if switches else None,
             empty_block=empty,
@@ -251,6 +270,18 @@ class ReasoningLearner:
                 shared = common_suffix([rest, bare]) if bare is not None else ""
                 return text[:at], rest[: len(rest) - len(shared)]
         return "", ""
+
+    def _other_block(
+        self, found: dict[str, str], variables: dict[str, Any], opened: str
+    ) -> tuple[Marker, Marker] | None:
+        """What stands around reasoning in front of calls, where that is opened otherwise than in front of an answer."""
+        if "with_calls" not in found or not {"last", "old"} & found.keys():
+            return None
+        other, closed = self._borders({"with_calls": found["with_calls"]}, variables)
+        one, two = opened.strip(), other.strip()
+        if not one or not two or not closed.strip() or one in two or two in one:
+            return None
+        return Marker.of(other), Marker.of(closed)
 
     def _empty_beside_calls(self, opened: str, closed: str, variables: dict[str, Any]) -> str:
         """The reasoning markers that a turn of calls starts with although there is no reasoning."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dragoman.dialect.channels import (
     Messages,
@@ -217,12 +218,15 @@ def read_as_reasoning(profile: Profile, request: DialectRequest) -> ReasoningPro
     return REASONING if shown.mode is ReasoningMode.NONE or not shown.close.text else shown
 
 
-def second_block(profile: Profile, request: DialectRequest) -> ReasoningProfile | None:
-    """The reasoning block that the template shows, where the prompt opened another one in front of it; else None."""
+def further_blocks(profile: Profile, request: DialectRequest) -> list[ReasoningProfile]:
+    """Other blocks of reasoning: what the template shows where the prompt opened another one in front of it, and what
+    it shows in front of calls."""
     shown, opened = profile.reasoning, request.reasoning
-    if opened is None or not (shown.open.text and shown.close.text) or shown.open.text == opened.open.text:
-        return None
-    return shown
+    blocks = [] if opened is None else [shown]
+    if shown.beside_calls is not None:
+        blocks.append(replace(shown, open=shown.beside_calls[0], close=shown.beside_calls[1]))
+    first = read_as_reasoning(profile, request).open.text
+    return [block for block in blocks if block.open.text and block.close.text and block.open.text != first]
 
 
 def _further_messages(profile: Profile, found: Messages, controls: frozenset[str], *, spoken: bool) -> list[Node]:
@@ -290,12 +294,12 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
             opened = seq(opened, opt(opened))
     leftover = seq(GAP, closed, answer)
     rules["start"] = alt(leftover, answer) if opened is None else alt(seq(opened, Ref("reasoning")), leftover, answer)
-    second = second_block(profile, request)
-    if second is not None:
+    for number, second in enumerate(further_blocks(profile, request)):
+        name = f"reasoning.{number}"
         ended = seq(loose(second.close.text, controls), Commit("body"), layout_after(second.close.after), Ref("start"))
         ways = alt(seq(layout_before(second.close.before), ended), Ref("interrupt"))
-        rules["reasoning.shown"] = seq(Tag("reasoning", TEXT), ways)
-        rules["start"] = alt(seq(GAP, _opened(second, controls), Ref("reasoning.shown")), rules["start"])
+        rules[name] = seq(Tag("reasoning", TEXT), ways)
+        rules["start"] = alt(seq(GAP, _opened(second, controls), Ref(name)), rules["start"])
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):
         return seq(lit("") if opened is None else opt(opened), Ref("reasoning"))
     return Ref("start")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dragoman.dialect.channels import inner_tags, messages
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself, words
-from dragoman.dialect.reader.turn import empty_blocks, read_as_reasoning, repeated_headers, second_block
+from dragoman.dialect.reader.turn import empty_blocks, further_blocks, read_as_reasoning, repeated_headers
 from dragoman.dialect.request import DialectRequest, GbnfAnswer, JsonAnswer
 from dragoman.dialect.shape import call_shape, distinctive, joint, openers, opening_word
 from dragoman.dialect.tolerances import around_bare_calls, other_forms, short_opener
@@ -44,7 +44,9 @@ class _Writer:
         rules["write.text"] = Without(Repeat(AnyChar(), min=1), self.forbidden)
         rules["write.answer"] = self._answer()
         if self.has_reasoning:
-            rules["write.reasoning"] = self._reasoning()
+            rules["write.reasoning"] = self._reasoning(self.reasoning.close)
+            if self.reasoning.beside_calls is not None:
+                rules["write.reasoning.calls"] = self._reasoning(self.reasoning.beside_calls[1])
         rules["write"] = self._turn()
         return rules
 
@@ -57,9 +59,9 @@ class _Writer:
     def _written(self, piece: Marker) -> Node:
         return marker(piece.written, self.controls)
 
-    def _reasoning(self) -> Node:
-        """The rest of an open reasoning block."""
-        close, most = self.reasoning.close, self.request.reasoning_chars
+    def _reasoning(self, close: Marker) -> Node:
+        """The rest of an open reasoning block, up to ``close``."""
+        most = self.request.reasoning_chars
         if most is None:
             return seq(self._text(close), self._written(close))
         early = overlaps_itself(close.text)
@@ -72,6 +74,8 @@ class _Writer:
         block: list[Node] = []
         if self.has_reasoning and self.request.thinking is not False and reasoning.open.text:
             block.append(seq(self._written(reasoning.open), Ref("write.reasoning"), reasoned))
+            if reasoning.beside_calls is not None and self.may_call:
+                block.append(seq(self._written(reasoning.beside_calls[0]), Ref("write.reasoning.calls"), reasoned))
         if self.has_reasoning and reasoning.empty_block:
             block.append(seq(marker(reasoning.empty_block, self.controls), plain))
         prefix = self.request.prefix
@@ -153,8 +157,8 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
         opened = () if messages(profile) is not None else (reasoning.open,)
         texts += [words(part.text)[0] for part in (*opened, reasoning.close) if part.text]
         texts += filter(None, [short_opener(reasoning.open.text)])
-        further = second_block(profile, request)
-        texts += [words(part.text)[0] for part in (further.open, further.close)] if further is not None else []
+        further = [part for block in further_blocks(profile, request) for part in (block.open, block.close)]
+        texts += [words(part.text)[0] for part in further]
     if profile.content.mode is not ContentMode.PLAIN and messages(profile) is None:
         around = (profile.content.open, profile.content.close)
         texts += [words(part.text)[0] for part in around if part.text and part.text != opening_word(profile)]
