@@ -89,7 +89,13 @@ def _marker_texts(profile: Profile) -> list[str]:
     texts += [profile.content.open.text, profile.content.close.text, *profile.end_of_turn]
     tools = profile.tools
     if tools is not None:
-        around = (tools.section_open, tools.section_close, tools.separator, tools.argument_separator)
+        around = (
+            tools.section_open,
+            tools.section_count,
+            tools.section_close,
+            tools.separator,
+            tools.argument_separator,
+        )
         pieces = (*around, *tools.call, *tools.argument)
         texts += [piece.text for piece in pieces if isinstance(piece, Marker)]
     return [text for text in texts if text]

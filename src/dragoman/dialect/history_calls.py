@@ -38,7 +38,10 @@ def calls_text(tools: ToolProfile, calls: Iterable[Mapping[str, Any]]) -> str:
     """The calls of one message, as a model writes them."""
     written = [_call(tools, str(call.get("name", "")), _arguments(call.get("arguments"))) for call in calls]
     inside = _between(tools.separator.written, written)
-    return joined([tools.section_open.written, inside, tools.section_close.written]).strip()
+    opened = tools.section_open.written
+    if tools.section_count:
+        opened += f"{len(written)}{tools.section_count.written}"
+    return joined([opened, inside, tools.section_close.written]).strip()
 
 
 def _between(separator: str, items: Sequence[str]) -> str:

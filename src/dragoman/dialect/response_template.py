@@ -208,6 +208,8 @@ class _Calls:
 
     def _array(self) -> Field:
         """All calls as one JSON array; its brackets stay in the region."""
+        if self.tools.section_count:
+            raise UsageError("a response template cannot express a list of calls behind their number")
         opening = self.tools.section_open.text.removesuffix("[").rstrip()
         closing = self.tools.section_close.text.removeprefix("]").lstrip()
         if not distinctive(opening):
@@ -249,7 +251,9 @@ class _Calls:
         """The section's marker, which is left out behind the first call; not where it alone tells a call."""
         section = self.tools.section_open.text
         optional = "?" if _marked(self.shape.opening.text) else ""
-        return rf"(?:{_loose(section)}\s*){optional}" if section else ""
+        count = self.tools.section_count.text
+        counted = rf"\s*\d+\s*{_loose(count)}" if count else ""
+        return rf"(?:{_loose(section)}{counted}\s*){optional}" if section else ""
 
     def _head(self, pieces: Sequence[Piece], at: int) -> str:
         """One piece in front of the body; a name that nothing but layout ends goes up to the first that may follow."""

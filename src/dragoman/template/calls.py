@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from string import digits
 from typing import get_args
 
 from dragoman.template.anchors import Anchors
@@ -172,12 +173,15 @@ class CallLearner:
         object_shape = self._shape(one, two)
         ids = Slot.ID in one.calls[0].slots or (object_shape is not None and object_shape.id_path is not None)
         kept, layout = self._content(one)
-        section_open = Marker.of(outer.section_open)
+        number = _count_apart(one.before, two.before, outer) if two is not None else None
+        opened, behind = (outer.section_open, "") if number is None else _around(outer.section_open, number)
+        section_open = Marker.of(opened)
         tools = ToolProfile(
             format=_format(one.calls[0]),
             section_open=replace(section_open, before=section_open.before or layout)
             if not layout.strip()
             else section_open,
+            section_count=Marker.of(behind),
             section_close=Marker.of(outer.section_close),
             separator=Marker.of(outer.separator),
             call=self._pieces(one, two, outer, arguments),
@@ -197,7 +201,7 @@ class CallLearner:
             beside_calls=self._beside(),
             per_message=bool(self._anchors.header.strip()) and self._anchors.header.strip() in outer.separator,
         )
-        same = self._same_with_other_words(one, arguments)
+        same = self._same_with_other_words(one, arguments, number)
         return Learned(tools, kept, layout, call_end, two is not None, same, self._wrapper)
 
     def _wrapper_beside_calls(self) -> ContentProfile | None:
@@ -334,15 +338,18 @@ class CallLearner:
             out += [*_counted(inner[0][at - 1][cut:], inner[1][at - 1][cut:]), call.marks[at].slot]
         return out
 
-    def _same_with_other_words(self, one: Body, arguments: Arguments | None) -> bool:
+    def _same_with_other_words(self, one: Body, arguments: Arguments | None, number: re.Match[str] | None) -> bool:
         other = self.body(SECOND.calls[:1], words=SECOND)
         if other is not None and arguments is not None:
             other = _widen(other, arguments)
         first, second = one.calls[0], other.calls[0] if other else None
+        at = number.start() if number is not None else len(one.before)
         same = (
             other is not None
             and second is not None
-            and (one.before, one.after, first.slots) == (other.before, other.after, second.slots)
+            and one.before[:at] == other.before[:at]
+            and one.before[at:].lstrip(digits) == other.before[at:].lstrip(digits)
+            and (one.after, first.slots) == (other.after, second.slots)
             and first.between(one.text) == second.between(other.text)
         )
         if not same:
@@ -422,6 +429,19 @@ def _numbers_apart(before: str, between: str) -> _Numbers | None:
     heads = common_suffix([before[: first.start()], between[: second.start()]])
     same = bool(tail.strip()) and between[second.end() :] == tail and "<" in heads
     return _Numbers(first, second) if same and int(second[0]) == int(first[0]) + 1 else None
+
+
+def _count_apart(one: str, two: str, outer: Outer) -> re.Match[str] | None:
+    """The number in a section's opener that says how many calls follow: with one call it is another than with two."""
+    for number in _NUMBER.finditer(outer.section_open):
+        other = _NUMBER.match(one, number.start())
+        if other and one[: other.start()] == two[: number.start()] and one[other.end() :] == two[number.end() :]:
+            return number if number[0] != other[0] and outer.section_open[: number.start()].strip() else None
+    return None
+
+
+def _around(text: str, number: re.Match[str]) -> tuple[str, str]:
+    return text[: number.start()], text[number.end() :]
 
 
 def _is_array(outer: Outer) -> bool:

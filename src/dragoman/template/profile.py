@@ -215,6 +215,7 @@ class ToolProfile:
 
     format: ToolFormat
     section_open: Marker = Marker()
+    section_count: Marker = Marker()  # where section_open ends in front of the number of calls: what stands behind that
     section_close: Marker = Marker()
     separator: Marker = Marker()  # between two calls, e.g. ", " inside an array, "\\n"
     call: tuple[Piece, ...] = ()

@@ -179,7 +179,15 @@ class CallReader:
 
     def _section(self) -> Node:
         bracket = seq(GAP, opt(seq(lit("["), GAP))) if self.tools.array else GAP
-        return seq(loose(self.shape.section, self.controls), bracket)
+        return seq(loose(self.shape.section, self.controls), self._count(), bracket)
+
+    def _count(self) -> Node:
+        """How many calls follow, where the section's opener tells: nobody asks."""
+        text = self.tools.section_count.text
+        if not text:
+            return EMPTY
+        text = text.removesuffix("[").rstrip() if self.tools.array else text
+        return seq(GAP, Repeat(DIGIT, min=1), GAP, loose(text, self.controls))
 
     def _after_call(self) -> Node:
         """Another call, the end of the section, or whatever follows."""

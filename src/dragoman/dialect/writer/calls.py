@@ -11,7 +11,7 @@ from dragoman.dialect.markers import marker
 from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.dialect.writer.values import ValueWriter
 from dragoman.errors import SchemaError
-from dragoman.grammar.json import DIGIT, json_text
+from dragoman.grammar.json import DIGIT, NONZERO, json_text
 from dragoman.grammar.nodes import EMPTY, Class, Node, Ref, Repeat, alt, lit, opt, schema, seq
 from dragoman.template.escapes import escaped, undone
 from dragoman.template.profile import JsonShape, Marker, Piece, Slot, ToolProfile
@@ -55,13 +55,21 @@ class CallWriter:
         before = first.before if not opening else opening.before
         lead = opt(lit(before)) if before else EMPTY
         if opening:
-            lead = seq(lead, marker(opening.text + opening.after, self.controls), lit(first.before))
+            lead = seq(lead, marker(opening.text + opening.after, self.controls), self._count(), lit(first.before))
         more: Node = EMPTY
         if self.request.parallel and tools.parallel:
             between = marker(tools.separator.written + first.before, self.controls)
             more = Repeat(seq(between, Ref("write.call")))
         end = marker(tools.section_close.written, self.controls)
         return {**self.values.rules, "write.call": one, "write.calls": seq(lead, Ref("write.call"), more, end)}
+
+    def _count(self) -> Node:
+        """How many calls follow, where the section's opener tells; that so many follow is for the model to see to."""
+        if not self.tools.section_count:
+            return EMPTY
+        several = self.request.parallel and self.tools.parallel
+        number = seq(NONZERO, opt(DIGIT)) if several else lit("1")
+        return seq(number, marker(self.tools.section_count.written, self.controls))
 
     def _check_names(self) -> None:
         """SchemaError for a tool whose name the format cannot carry: the reader would find another name, or none."""
