@@ -26,6 +26,9 @@ from dragoman.template.profile import Profile
 from dragoman.template.sentinels import ProbeCall
 from tests.formats import learned_format, sources
 from tests.learned_templates import CONTENT, wrap
+from tests.template_corpus import shared, template_source
+from tests.unit.test_own_messages import own_messages
+from tests.unit.test_reasoning_beside_calls import two_blocks
 
 chat_parsing = pytest.importorskip("transformers.utils.chat_parsing")
 
@@ -64,6 +67,13 @@ EXACT = {
         + CONTENT
         + _EACH
         + """{{ '<do>' + c.function.name + '<by>' + (c.function.arguments | tojson) + '</do>' }}{% endfor %}"""
+    ),
+    "reasoning in a message of its own": own_messages("<z:", "muse>", "tell>", "</z>\\n", "<z:ROLE>", "</z>\\n"),
+    "reasoning with another opener in front of calls": two_blocks(("<muse>", "</muse>"), ("<plan>\n", "\n</plan>\n")),
+    "the number of calls in front of them": wrap(
+        CONTENT
+        + """{% if m.tool_calls %}{{ '<dos n=' ~ (m.tool_calls | length) ~ '>' }}{% for c in m.tool_calls -%}
+{{ '<do>' + (c.function | tojson) + '</do>' }}{% endfor %}</dos>{% endif %}"""
     ),
 }
 # Kinds that they do not carry, and what is said of them.
@@ -237,6 +247,51 @@ def _check(name: str, fmt: ChatFormat) -> None:
             flaws.append(f"{rendered.text!r}: {mine} read as {other}")
     assert not flaws, "\n".join(flaws[:3])
     assert equal >= MESSAGES * 2 // 3
+
+
+def test_a_closer_in_a_cdata_section_is_data() -> None:
+    source = wrap(
+        CONTENT
+        + _EACH
+        + """{{ '<do fun="' + c.function.name + '">' }}{% for k, v in c.function.arguments.items() -%}
+{{ '<param name="' + k + '">' + (v if v is string else v | tojson) + '</param>' }}{% endfor %}</do>{% endfor %}"""
+    )
+    fmt = ChatFormat.from_template(source)
+    template = fmt.to_response_template()
+    for written, value in (
+        ("<![CDATA[<a>x</a> </param>]]>", "<a>x</a> </param>"),
+        ("<![CDATA[a\nb]]>", "a\nb"),
+        ("plain", "plain"),
+    ):
+        body = f'<do fun="find_harbour"><param name="port">{written}</param></do>'
+        turn = fmt.turn([{"role": "user", "content": "Hi"}], _tool_dicts())
+        turn.feed(body)
+        turn.finish()
+        read = theirs(template, Rendered(turn.prompt.text, body, body))
+        assert [json.loads(turn.message.tool_calls[0].arguments)] == [{"port": value}]
+        assert read[2] == [("find_harbour", {"port": value})]
+
+
+@pytest.mark.skipif(shared("templates") is None, reason="the shared corpus is not at hand")
+@pytest.mark.parametrize(
+    "header",
+    [
+        " to=functions.ring-bell<|channel|>commentary json<|message|>",
+        " to=functions.ring-bell<|channel|>analysis<|message|>",
+        " to=functions.ring-bell<|channel|>analysis <|constrain|>json<|message|>",
+        "<|channel|>analysis to=functions.ring-bell<|message|>",
+        "<|channel|>commentary to=functions.ring-bell <|constrain|>json<|message|>",
+        "<|channel|>analysis<|message|>So.<|end|><|start|>assistant<|channel|>commentary to=ring-bell<|message|>",
+    ],
+)
+def test_the_recipient_stands_anywhere_in_a_header(header: str) -> None:
+    source = template_source("openai-gpt-oss-120b.jinja")
+    fmt = ChatFormat.from_template(source)
+    prompt = fmt.turn([{"role": "user", "content": "Hi"}], _tool_dicts()).prompt.text
+    body = header + '{"times": 3}'
+    read = theirs(fmt.to_response_template(), Rendered(prompt, body, body))
+    assert read[2] == [("ring-bell", {"times": 3})]
+    assert read[1] == ("So." if "So." in header else "")
 
 
 def test_pieces_of_a_stream_give_the_same_message() -> None:

@@ -146,6 +146,18 @@ def call_forms(profile: Profile) -> tuple[ToolProfile, ...]:
     )
 
 
+def call_header_pattern(profile: Profile) -> str:
+    """All headers of a block for a tool as one regular expression, with the group ``name``; empty: nobody is named in
+    a header. The recipient stands before or behind the channel, a word for the form of the text may follow."""
+    found = channels(profile)
+    if found is None or not call_forms(profile):
+        return ""
+    channel, message = re.escape(found.channel), re.escape(found.message)
+    forms = "|".join(map(re.escape, _FORM_TAGS))
+    name = rf"{re.escape(found.recipient)}(?:{re.escape(found.namespace)})?(?P<name>[^\s<]+)"
+    return rf"(?:{channel}\w+)?\s*{name}(?:\s*{channel}\w+)?(?:\s*(?:{forms})?\s*\w+)?\s*{message}"
+
+
 def _call(opening: str, message: str) -> tuple[Piece, ...]:
     return (Marker(" ", opening, ""), Slot.NAME, Slot.HEADER, Marker("", message, ""), Slot.ARGS)
 

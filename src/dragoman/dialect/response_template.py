@@ -13,8 +13,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from dragoman.dialect.channels import call_header_pattern, messages
 from dragoman.dialect.facts import all_stops
 from dragoman.dialect.shape import call_shape, distinctive, joint, name_ends
+from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.errors import UsageError
 from dragoman.template.profile import (
     ContentMode,
@@ -36,6 +38,9 @@ _NAME = r"(?P<name>\S+?)"
 _ID = r"(?P<id>\S+?)"
 _KEY = r"(?P<key>[^\n]+?)"
 _VALUE = r"(?P<value>.*?)"
+# ... out of the CDATA section around it, which may hold the closer.
+_CDATA = tuple(map(re.escape, CDATA))
+_WRAPPED_VALUE = rf"(?:{_CDATA[0]})?(?P<value>(?<={_CDATA[0]}).*?(?={_CDATA[1]})|(?<!{_CDATA[0]}).*?)(?:{_CDATA[1]})?"
 _TYPE = r"(?P<type>[^\s<>]*?)"
 _NUMBER = r"\d+"
 
@@ -111,6 +116,13 @@ def _reasoning(profile: Profile) -> Field:
             "open_pattern": rf"{re.escape(reasoning.open.text)}|\A(?=\s*{re.escape(reasoning.close.text)})",
             **field,
         }
+    if reasoning.beside_calls is not None:
+        # What the history writes in front of calls opens and closes it too.
+        opened, closed = (re.escape(part.text) for part in reasoning.beside_calls)
+        field["close_pattern"] = _any([*close, closed, *_stops(profile)])
+        return {"open_pattern": _any([re.escape(reasoning.open.text), opened]), **field}
+    if messages(profile) is not None:
+        return {"open_pattern": _behind_header(profile, reasoning.open), **field}
     if reasoning.open.text:
         return {"open": reasoning.open.text, **field}
     # Nothing opens it, so it is there where it is closed.
@@ -125,11 +137,18 @@ def _content(profile: Profile) -> Field:
         raise UsageError("a response template cannot express text that is wrapped beside calls only")
     if content.mode is not ContentMode.PLAIN and content.close.text:
         ends.insert(0, re.escape(content.close.text))
-    if content.mode is ContentMode.WRAPPED:
+    if messages(profile) is not None:
+        field["open_pattern"] = _behind_header(profile, content.open)
+    elif content.mode is ContentMode.WRAPPED:
         field["open"] = content.open.text
     if ends:
         field["close_pattern"] = _any(ends)
     return field
+
+
+def _behind_header(profile: Profile, opener: Marker) -> str:
+    """The opener of a message of its own: where the turn starts, or behind the header of a further message."""
+    return rf"(?:\A|(?<={re.escape(profile.assistant_header.strip())}))\s*{_loose(opener.text)}\s*"
 
 
 class _Calls:
@@ -240,7 +259,8 @@ class _Calls:
         """The patterns around the body, which begins with ``first`` and ends with ``last``."""
         pieces = self.tools.call
         body = next(i for i, piece in enumerate(pieces) if piece in (Slot.ARGS, Slot.OBJECT))
-        opening = self._opening(pieces[:body]) + (rf"(?={re.escape(first)})" if first else "")
+        written = call_header_pattern(self.profile) or self._opening(pieces[:body])
+        opening = written + (rf"(?={re.escape(first)})" if first else "")
         return _pair(opening, self._ends(self._tail(pieces[body + 1 :]), last))
 
     def _opening(self, pieces: Sequence[Piece]) -> str:
@@ -304,13 +324,14 @@ class _Calls:
     def _tagged(self) -> Field:
         parts: list[str] = []
         seen: set[Slot] = set()
+        value = _WRAPPED_VALUE if wraps_values(self.value_end) else _VALUE
         for piece in self.tools.argument:
             if isinstance(piece, Marker):
                 parts.append(_layout(piece) if piece.text or not seen else r"\s+")
             elif piece in seen:
                 parts.append(f"(?P={piece.value})")
             else:
-                parts.append({Slot.KEY: _KEY, Slot.VALUE: _VALUE}.get(piece, _TYPE))
+                parts.append({Slot.KEY: _KEY, Slot.VALUE: value}.get(piece, _TYPE))
                 seen.add(piece)
         pattern: Field = {"tag_pattern": "".join(parts)}
         if dict(self.tools.value_styles).get("string") is ValueStyle.JSON:
