@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from dragoman.dialect.channels import call_header_pattern, messages
 from dragoman.dialect.facts import all_stops
-from dragoman.dialect.shape import call_shape, distinctive, joint, name_ends
+from dragoman.dialect.shape import call_shape, distinctive, joint, name_ends, type_marks
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.errors import UsageError
 from dragoman.template.profile import (
@@ -331,7 +331,9 @@ class _Calls:
             elif piece in seen:
                 parts.append(f"(?P={piece.value})")
             else:
-                parts.append({Slot.KEY: _KEY, Slot.VALUE: value}.get(piece, _TYPE))
+                kind = "|".join(r"\s*" + re.escape(text.strip()) if text else "" for text in type_marks(self.tools))
+                kind = f"(?P<type>{kind})" if kind else _TYPE
+                parts.append({Slot.KEY: _KEY, Slot.VALUE: value}.get(piece, kind))
                 seen.add(piece)
         pattern: Field = {"tag_pattern": "".join(parts)}
         if dict(self.tools.value_styles).get("string") is ValueStyle.JSON:

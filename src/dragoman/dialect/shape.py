@@ -94,11 +94,20 @@ def closes_values(tools: ToolProfile) -> bool:
     return raw and len(around) == 2 and all(map(distinctive, around)) and not around[1].isspace()
 
 
-def string_word(tools: ToolProfile) -> str:
-    """The word beside a key that says that the value is a string, and says it of no other type; else empty."""
+def string_word(tools: ToolProfile) -> str | None:
+    """The word beside a key that says that the value is a string, and says it of no other type; else None.
+
+    Empty: nothing beside a key says so, as a mark stands beside all others.
+    """
     words_of = dict(tools.type_words)
-    word = words_of.pop("string", "")
-    return word if Slot.TYPE in tools.argument and word not in words_of.values() else ""
+    word = words_of.pop("string", None)
+    return word if Slot.TYPE in tools.argument and word not in words_of.values() else None
+
+
+def type_marks(tools: ToolProfile) -> tuple[str, ...]:
+    """What may stand beside a key where that is no word but a mark, or nothing (``json="1"``); empty: it is a word."""
+    texts = tuple(dict.fromkeys(word for _, word in tools.type_words))
+    return () if all(text.replace("_", "").isalnum() for text in texts) else texts
 
 
 def distinctive(text: str) -> bool:

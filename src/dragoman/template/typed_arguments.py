@@ -153,7 +153,10 @@ def _typed_middles(
                 raise NotLearned("the text between key and value depends on the value's type")
             middles[kind] = written[kind].removesuffix(max(ends, key=len))
     head, tail, words = _words_apart(middles)
-    if not all(map(_WORD.fullmatch, words.values())):
+    # A mark of any kind may say that a value is no string, or that it is one: <p name="k" json="1">.
+    others = {word for kind, word in words.items() if kind != "string"}
+    marked = bool(head.strip()) and len(others) == 1 and words["string"] not in others
+    if not marked and not all(map(_WORD.fullmatch, words.values())):
         raise NotLearned("the text between key and value depends on the value's type")
     return middles, [Marker.of(head), Slot.TYPE, Marker.of(tail)], tuple(words.items())
 

@@ -30,7 +30,15 @@ from dragoman.dialect.reader.containers import container, container_rules
 from dragoman.dialect.reader.nested import UNCLOSED, NestedReader
 from dragoman.dialect.reader.objects import syntax_key, syntax_rules
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import call_shape, closes_values, delimiter_after, distinctive, string_word, word_end
+from dragoman.dialect.shape import (
+    call_shape,
+    closes_values,
+    delimiter_after,
+    distinctive,
+    string_word,
+    type_marks,
+    word_end,
+)
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.grammar.nodes import (
     EMPTY,
@@ -80,6 +88,7 @@ class TaggedReader:
         self.recovery: dict[str, Recovery] = {}
         self.styles = dict(profile.value_styles)
         self.string_word = string_word(profile)
+        self.marks = type_marks(profile)
         pieces = profile.argument
         self.opening = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
         self.pieces = pieces[1:] if self.opening else pieces
@@ -108,7 +117,8 @@ class TaggedReader:
             end = seq(GAP, Negate(AnyChar()))
             # Python allows a comma behind the last one.
             comma = opt(seq(GAP, marker(self._separator(), self.controls))) if self.literal else EMPTY
-            self.made[rule] = seq(self._arguments(tool), comma, alt(self._end(), end))
+            arguments, ends = self._arguments(tool), alt(self._end(), end)
+            self.made[rule] = alt(arguments, ends) if self._open_ended() else seq(arguments, comma, ends)
             if self._reads_containers():
                 self._recover(number, rule)
         return Ref(rule)
@@ -171,7 +181,7 @@ class TaggedReader:
         return alt(here, self._unsettled_end(closing[1:], single=single))
 
     def _arguments(self, tool: str | None) -> Node:
-        """Any number of arguments of ``tool``."""
+        """Any number of arguments of ``tool``; where values are open-ended one or more, and the end of the call."""
         if Slot.VALUE not in self.pieces:
             return EMPTY
         if self.profile.nested is not None:
@@ -183,7 +193,25 @@ class TaggedReader:
         after = GAP if self.opening.after else EMPTY
         start = seq(GAP, opener(self.opening.text, self.controls), settles, after) if self.opening.text else GAP
         number = self.numbers.get(tool, "other")
-        return Repeat(seq(lead, start, Tag("arg", self._argument(self._kinds(tool), number))))
+        argument = Tag("arg", self._argument(self._kinds(tool), number))
+        if not self._open_ended():
+            return Repeat(seq(lead, start, argument))
+        behind = (layout_before(self._between()), opener(self.opening.text, self.controls), settles, after)
+        first, *others = self.closing
+        end = seq(layout_before(self._layout()), marker(first, self.controls), opt(closer(others, self.controls)))
+        last = seq(GAP, Negate(AnyChar()))
+        return seq(start, argument, Repeat(seq(*behind, argument)), alt(end, last))
+
+    def _open_ended(self) -> bool:
+        """True: a value is text up to whatever comes next, so all white space but the template's own is the value's."""
+        told = self.opening.text and self.closing and not self._separator() and self.tail == EMPTY
+        behind = self.pieces[self.pieces.index(Slot.VALUE) + 1 :] if Slot.VALUE in self.pieces else ()
+        closed = any(not isinstance(piece, Marker) or piece.text for piece in behind)
+        return bool(told) and self._reads_containers() and not closed
+
+    def _between(self) -> str:
+        """The white space that the template writes between a value and the next argument."""
+        return self.profile.argument_separator.written + self.opening.before
 
     def _separator(self) -> str:
         """The text between two arguments."""
@@ -209,7 +237,7 @@ class TaggedReader:
         for key in properties if isinstance(properties, dict) else ():
             wanted = parameter_schema(root, key, root)
             region, types = self.value_tag(value_kind(wanted, root)), declared_types(wanted, root)
-            never_string = bool(self.string_word and types) and "string" not in types
+            never_string = self.string_word is not None and bool(types) and "string" not in types
             if key and (region != "value.typed" or never_string):
                 kinds.setdefault(region, []).extend(spellings(key, self.profile.escapes.key))
         return kinds
@@ -226,15 +254,17 @@ class TaggedReader:
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
         other = other_than(known, excluded, self._behind_key(), self.controls) if known else run_of(excluded)
-        if self.string_word:
-            ways.append(self._written(other, "value.string", number, word=lit(self.string_word)))
+        if self.string_word is not None:
+            ways.append(self._written(other, "value.string", number, word=_mark(self.string_word)))
         ways.append(self._written(other, "value.typed", number, word=self._other_word()))
         return alt(*ways)
 
     def _other_word(self) -> Node | None:
         """A type word that says anything but that the value is a string; None: such words tell nothing."""
-        if not self.string_word:
+        if self.string_word is None:
             return None
+        if self.marks:
+            return alt(*(_mark(text) for text in self.marks if text != self.string_word))
         following = delimiter_after(self.pieces, self.pieces.index(Slot.TYPE))
         return other_than([self.string_word], SPACES + word_end(following), (following.text,), self.controls)
 
@@ -291,6 +321,8 @@ class TaggedReader:
         known = alt(*(lit(word) for word in dict.fromkeys(word for _, word in self.profile.type_words)))
         if piece is Slot.TYPE and Slot.VALUE in self.pieces[:at]:
             return known  # a closer: any other word is text of the value
+        if piece is Slot.TYPE and self.marks:
+            return alt(*map(_mark, self.marks))
         return run_of(ends if distinctive(self.opening.text) else ends + "</>\"'")
 
     def _behind_value(self, at: int) -> list[Node]:
@@ -308,3 +340,8 @@ class TaggedReader:
             wrapped = seq(GAP, lit(CDATA[0]), Commit("body"), Tag(region, TEXT), lit(CDATA[1]), GAP)
             value = alt(wrapped, value)
         return seq(layout_after(before.after) if isinstance(before, Marker) else EMPTY, value)
+
+
+def _mark(text: str) -> Node:
+    """What beside a key tells the type of its value; white space in front of a mark is layout."""
+    return lit(text) if text == text.strip() else seq(GAP, lit(text.strip()))

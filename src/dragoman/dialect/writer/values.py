@@ -140,7 +140,7 @@ class ValueWriter:
     def _argument(self, tool: Tool, key: str, wanted: Any, root: Any) -> Node:
         pointer = f"/properties/{_escaped(key)}"
         types = declared_types(wanted, root)
-        if self.string_word and (not types or (len(types) > 1 and "string" in types)):
+        if self.string_word is not None and (not types or (len(types) > 1 and "string" in types)):
             # The word tells which of them the value is, so both are chosen together.
             strings, others = self._apart(wanted, root, pointer)
             kinds = sorted((types or set(JSON_TYPES)) - {"string"})
