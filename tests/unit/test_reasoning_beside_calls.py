@@ -63,3 +63,14 @@ def test_who_knows_only_one_is_refuted(blocks: tuple[str, tuple[str, str], tuple
     profile = ChatFormat.from_template(source).profile
     blind = replace(profile, reasoning=replace(profile.reasoning, beside_calls=None))
     assert prove(Template(source), blind, limits=DEFAULT)["reasoning"] is Status.REFUTED
+
+
+def test_reasoning_behind_calls_is_proven_and_read() -> None:
+    thought = "{% if m.reasoning_content %}{{ '<muse>' + m.reasoning_content + '</muse>' }}{% endif %}"
+    fmt = ChatFormat.from_template(wrap(CONTENT + CALLS + thought))
+    assert fmt.proof["reasoning"] is Status.PROVEN
+    turn = fmt.turn([{"role": "user", "content": "Hi"}], openai_tools(TOOLS))
+    turn.feed(f"{CALL}<muse>Why so</muse>")
+    turn.finish()
+    assert (turn.message.content, turn.message.reasoning_content) == ("", "Why so")
+    assert len(turn.message.tool_calls) == 1

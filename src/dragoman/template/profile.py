@@ -111,7 +111,7 @@ class ReasoningProfile:
     rendered_last: bool = False  # in the last assistant message
     rendered_old: bool = False  # in assistant messages before the last user message
     rendered_with_calls: bool = False
-    after_content: bool = False  # the history writes it behind the answer's text
+    after_content: bool = False  # the history writes it behind the answer's text or behind calls
     inline: bool = False  # history keeps it only as tagged text inside content
     switch: str | None = None  # template variable that turns it on and off, e.g. enable_thinking
     beside_calls: tuple[Marker, Marker] | None = None  # opener and closer of that in front of calls where it has others

@@ -239,7 +239,7 @@ class ReasoningLearner:
             rendered_old="old" in found,
             rendered_with_calls="with_calls" in found,
             beside_calls=self._other_block(found, variables, opened),
-            after_content=any(FIRST.content in text[: text.index(FIRST.reasoning)] for text in found.values()),
+            after_content=any(_behind(text) for text in found.values()),
             switch=switches[0] if switches else None,
             empty_block=empty,
         )
@@ -441,6 +441,12 @@ class ReasoningLearner:
         if marks and marks[0] in (own := closers((tags(opened) or [""])[-1])) and end.strip().startswith(tuple(own)):
             return end[: end.index(marks[0]) + len(marks[0])]
         return end[: end.index(marks[0]) + len(marks[0])] if len(marks) > 1 else ""
+
+
+def _behind(text: str) -> bool:
+    """True: reasoning stands behind the answer, or behind the calls."""
+    before = text[: text.index(FIRST.reasoning)]
+    return FIRST.content in before or FIRST.calls[0].name in before
 
 
 def _is_hinted(name: str) -> bool:
