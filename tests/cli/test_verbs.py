@@ -391,6 +391,18 @@ def test_check_of_a_template_that_is_not_there(run: Run, template: Path, tmp_pat
     assert "'zzz'" in err
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_check_without_any_template_is_one_message_and_no_failure_of_cases(
+    run: Run, tmp_path: Path, named: bool
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text("".join(json.dumps(case(id=str(number))) + "\n" for number in range(3)))
+    code, out, err = run("check", path, *(["--templates", tmp_path] if named else []))
+    assert (code, out) == (2, "")
+    assert err.count("--templates") == 1
+    assert ".jinja" in err
+
+
 def test_colours_are_for_terminals_that_want_them(
     run: Run, template: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

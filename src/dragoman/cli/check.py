@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not cases:
         where = f"{arguments.cases} with {only!r} in its id or template" if only else arguments.cases
         raise UsageError(f"CASES.jsonl: there is no case in {where}", param="CASES.jsonl")
+    _require_templates(folder, cases, named=arguments.templates is not None)
     results = []
     with progress("cases", len(cases)) as step:
         for case in cases:
@@ -60,6 +61,23 @@ def _folder(named: str | None, cases: str) -> Path:
     return folder
 
 
+def _require_templates(folder: Path, cases: Sequence[Case], *, named: bool) -> None:
+    """Raises UsageError where nothing could be checked: no case has failed then."""
+    there = any(folder.glob("*.jinja")) if named else any(_file(case, folder).is_file() for case in cases)
+    if not there:
+        what = (
+            "holds no .jinja file"
+            if named
+            else f"holds none of the cases' templates, as {_file(cases[0], folder).name}"
+        )
+        raise UsageError(f"--templates: {folder} {what}; wanted is the folder with them", param="--templates")
+
+
+def _file(case: Case, folder: Path) -> Path:
+    path = folder / case.template.removesuffix(".jinja")
+    return path.with_name(path.name + ".jinja")
+
+
 def _checked(case: Case, folder: Path) -> dict[str, Any]:
     ways: Mapping[str, Fault | None]
     try:
@@ -72,8 +90,7 @@ def _checked(case: Case, folder: Path) -> dict[str, Any]:
 
 def _format(case: Case, folder: Path) -> ChatFormat:
     """Learning is cached by the template's text."""
-    path = folder / case.template.removesuffix(".jinja")
-    file = path.with_name(path.name + ".jinja")
+    file = _file(case, folder)
     try:
         return ChatFormat.from_template(file.read_text("utf-8"))
     except (OSError, ValueError) as error:  # ValueError: no UTF-8
