@@ -2,7 +2,10 @@
 
 The rules that decide: text behind calls is content and nothing is lost; a call to a declared tool is delivered with the
 arguments that the model wrote; the template and the generation prompt say where reasoning is; values follow the
-declared schema, undeclared ones their shape.
+declared schema, undeclared ones their shape. 37 of the 473 engine rows (7.8 %) and 1 of the 213 others are listed.
+
+Two rows are read otherwise and not listed: muse_glimmer-09 drops the reasoning that its row 14 tells, row 14 wants
+the header in front of a call that nobody asked for as text.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ _GLYPHS = "the bytes of the vocabulary were not decoded (glyphs for white space,
 _MOVED = "a call of a declared tool is delivered whole; the row takes parameters away or turns the call into text"
 _NO_OPENER = "neither the template nor the prompt opens reasoning, and the text does not either"
 _RE_TAGGED = "the row puts the opener, which the prompt wrote, into the content; so does no template"
+_UNDECLARED = "a parameter that is declared as a string gets a number, null or an object"
 
 DISPUTED: dict[str, str] = {
     # text that would be lost
@@ -38,6 +42,11 @@ DISPUTED: dict[str, str] = {
     "en/smg-minimax_m2-minimax_python_literals-0": "None is read as null, True and False beside it as strings",
     "en/smg-minimax_m2-minimax_nested_xml_like_content-0": "JSON of an undeclared parameter is kept as a string; "
     "other rows read it by its shape, as we do",
+    "en/vllm-muse_glimmer-01-c1986e": _UNDECLARED,
+    "en/vllm-muse_glimmer-03-7b6c1c": _UNDECLARED,
+    "en/vllm-muse_glimmer-05-ac632c": _UNDECLARED,
+    # markers of the format in an answer
+    "en/vllm-muse_glimmer-30-3aec65": "the tokens around an answer become text of it, the end of turn too",
     # where reasoning is
     "en/vllm-granite3-12-e69caf": "a phrase that the template does not show opens reasoning",
     "en/vllm-granite3-14-a2f20d": "a phrase that the template does not show opens reasoning",
