@@ -273,7 +273,18 @@ class _Prover:
 
     def content(self) -> Claim:
         wanted = [(Said(text), Message(content=text)) for text in _TEXTS]
-        return self._judge(wanted, self.plain, Status.REFUTED)
+        claim = self._judge(wanted, self.plain, Status.REFUTED)
+        shown, facts = self.body(Said(_TEXTS[0]), self.plain), self.profile.reasoning
+        if claim.status is Status.PROVEN or shown is None or not facts.open.text or facts.close.text in shown:
+            return claim
+        if not shown.lstrip().startswith(facts.open.text):
+            return claim
+        # The last answer is written as the rest of the block that the prompt opens.
+        earlier = self._judge(wanted, replace(self.plain, tail="user"), Status.REFUTED)
+        told = (
+            "of answers that a question follows; the last one is written as the rest of a block that the prompt opens"
+        )
+        return replace(earlier, why=told) if earlier.status is Status.PROVEN else claim
 
     def reasoning(self) -> Claim:
         facts = self.profile.reasoning

@@ -166,6 +166,43 @@ def test_unusual_layouts_of_a_call_are_proven(source: str) -> None:
         assert fmt.proof[claim] in allowed, f"{claim}: {fmt.proof.claims[claim].why}"
 
 
+@pytest.mark.parametrize(("last", "earlier"), [(" +muse", " -muse"), ("<|ask|>", ""), (" (now)", " (past)")])
+def test_what_stands_behind_the_last_question_only_is_no_part_of_a_turn(last: str, earlier: str) -> None:
+    """Some templates write a switch there, and another or none behind earlier questions."""
+    source = (
+        "{% set ns = namespace(at=0) %}"
+        "{% for m in messages if m.role == 'user' %}{% set ns.at = loop.length %}{% endfor %}"
+        "{% set seen = namespace(n=0) %}{% for m in messages %}<|z|>{{ m.role }}\n"
+        "{% if m.role == 'user' %}{% set seen.n = seen.n + 1 %}{{ m.content }}"
+        f"{{{{ '{last}' if seen.n == ns.at else '{earlier}' }}}}{{% else %}}"
+        "{% if m.reasoning_content %}<muse>{{ m.reasoning_content }}</muse>{% endif %}" + own.CONTENT + "{% endif %}"
+        "{% for c in m.tool_calls or [] %}<kul>{{ c.function | tojson }}</kul>{% endfor %}<|y|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|z|>assistant\n{% endif %}{# tools #}"
+    )
+    fmt = ChatFormat.from_template(source)
+    assert (fmt.profile.assistant_header, fmt.profile.generation_prompt) == ("<|z|>assistant\n",) * 2
+    assert fmt.profile.reasoning.open.text == "<muse>"
+    assert all(fmt.proof[claim] in ("proven", *_OPTIONAL.get(claim, ())) for claim in CLAIMS), fmt.proof
+
+
+@pytest.mark.parametrize("opened", ["<muse>\n", "[MUSE]"])
+def test_a_last_answer_that_goes_on_in_what_the_prompt_opens_is_proven_of_earlier_ones(opened: str) -> None:
+    closed = opened.strip().replace("<", "</").replace("[", "[/")
+    source = (
+        "{% for m in messages %}<|z|>{{ m.role }}\n"
+        f"{{% if m.role == 'assistant' and loop.last %}}{opened}{{{{ m.content }}}}{{% else %}}"
+        f"{{{{ m.content.split('{closed}')[-1] }}}}{{% endif %}}<|y|>\n{{% endfor %}}"
+        f"{{% if add_generation_prompt %}}<|z|>assistant\n{opened}{{% endif %}}"
+    )
+    fmt = ChatFormat.from_template(source)
+    claim = fmt.proof.claims["content"]
+    assert (claim.status, claim.why[:34]) == ("proven", "of answers that a question follows")
+    turn = fmt.turn([{"role": "user", "content": "Well?"}])
+    turn.feed(f"hm{closed}Yes.")
+    turn.finish()
+    assert (turn.message.content, turn.message.reasoning_content) == ("Yes.", "hm")
+
+
 def test_a_form_of_calls_that_takes_answers_for_calls_is_not_read() -> None:
     call = "{{ 'A ' + c.function.name + ' ' }}{{ c.function.arguments | tojson }}"
     turn = own.CONTENT + "{% for c in m.tool_calls or [] %}" + call + "{% endfor %}"

@@ -45,6 +45,8 @@ class Anchors:
         rest = text.removeprefix(self.user_close).lstrip()
         if self.header.strip() and rest.startswith(self.header.lstrip()):
             return rest[len(self.header.lstrip()) :]
+        if tags(self.header) and self.header in text:  # behind an earlier question stands something else
+            return text.split(self.header, 1)[1]
         return text[len(common_prefix([self.lead, text])) :]
 
 
@@ -67,6 +69,9 @@ def find_anchors(prober: Prober, plain: Rung | None, calls: Rung | None, scan: S
     closed = prober.after_user(None, rung)
     opened = prober.after_user(None, rung, generation=True)
     histories = list(_histories(prober, plain, calls))
+    if closed and closed.strip() and opened and opened.startswith(closed):
+        # Behind the last question there may stand what earlier ones lack: only its answers show where a turn starts.
+        histories = [text for text in histories if text.startswith(closed)] or histories
     trailer = ""
     if closed and opened and closed.startswith(opened) and plain is not None:
         trailer = _always_opened(prober, plain, opened)
