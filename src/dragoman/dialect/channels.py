@@ -82,16 +82,18 @@ class Messages:
 
 
 def messages(profile: Profile) -> Messages | None:
-    """Reasoning and answer as messages of their own; None: they are parts of one, or channels name them.
+    """Reasoning and answer as messages of their own; None: they are parts of one, or tags of their own tell them.
 
-    Their openers are openers behind such a header only: elsewhere ``reply>`` or ``Answer:`` is text.
+    Their openers are openers behind such a header only: elsewhere ``reply>`` or ``Answer:`` is text, and a tag that
+    ends every header (``model think<|m|>``, ``model<|m|>``) opens no answer by itself.
     """
     header, closed = profile.assistant_header.strip(), profile.reasoning.close.text
     opened = profile.reasoning.open.text and profile.content.open.text
     if not header or not opened or not closed.endswith(header) or profile.content.mode is not ContentMode.WRAPPED:
         return None
-    found = channels(profile)
-    if found is not None and found.channel:
+    thinking, answer = profile.reasoning.open.text, profile.content.open.text
+    marked = _TAG.search(thinking) and _TAG.search(answer) and not thinking.endswith(answer)
+    if marked:  # tokens of their own tell them wherever they stand
         return None
     return Messages(header, closed[: len(closed) - len(header)].strip())
 
