@@ -93,6 +93,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (ANTHROPIC, {"stop": ["x"]}, "stop"),
     *((path, {"model": 5}, "model") for path in LEAST),
     (CHAT, {"user": 5}, "user"),
+    *(
+        (CHAT, {name: value}, name)
+        for name in ("on_mismatch", "service_tier")
+        for value in (["strict"], {"a": 1}, True, 1)
+    ),
     (CHAT, {"metadata": "x"}, "metadata"),
     (CHAT, {"store": "yes"}, "store"),
     (COMPLETIONS, {"user": ["u"]}, "user"),
