@@ -7,7 +7,12 @@ import json
 import pytest
 
 from dragoman.chat import Message
+from dragoman.events import Text
 from dragoman.format import ChatFormat
+from dragoman.grammar.compile import compile_reader
+from dragoman.grammar.lower import lower
+from dragoman.grammar.nodes import AnyChar, Class, Commit, Grammar, Negate, Recovery, Repeat, Tag, seq
+from dragoman.stream.reader import Reader
 from tests import learned_templates as own
 from tests.toolsets import tool
 
@@ -92,3 +97,15 @@ def test_the_closer_of_a_number_may_be_doubled(source: str, text: str) -> None:
     assert message.content == ""
     assert [problem.code for problem in message.problems] == ["invalid_value"]
     assert "twice" in message.problems[0].message
+
+
+@pytest.mark.parametrize("pieces", [["aü", "b"], ["a", "üb"], ["aüüb"]])
+def test_reading_goes_on_where_no_way_takes_a_character_to_its_end(pieces: list[str]) -> None:
+    """Whatever a grammar tells before it refuses: it is not asked for the same byte for ever."""
+    refused = Negate(Class(((0xFC, 0xFC),)))
+    text = Tag("content", Repeat(seq(refused, AnyChar()), min=1))
+    grammar = Grammar({"root": seq(Commit("body"), text)}, recovery={"body": Recovery("root")})
+    reader = Reader(compile_reader(lower(grammar, "reader")))
+    events = [event for piece in pieces for event in reader.feed(piece.encode())] + reader.finish("stop")
+    told = b"".join(event.data for event in events if isinstance(event, Text))
+    assert told.decode() == "".join(pieces)

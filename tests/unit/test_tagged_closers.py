@@ -192,3 +192,15 @@ def test_an_answer_that_holds_a_closer_again_is_a_problem() -> None:
     assert arguments(turn.message) == [("next", {"text": "a"})]
     assert turn.message.content == " b</a></kul>"
     assert [problem.code for problem in turn.message.problems] == ["stray_closer"]
+
+
+@pytest.mark.parametrize("name", sorted(WRITE))
+@pytest.mark.parametrize("text", ["x", "ü", "漢", "😀", "ü and more"])
+def test_what_breaks_a_call_off_is_text_whatever_its_characters(name: str, text: str) -> None:
+    """Characters of several bytes were read for ever there: told in part, refused at their last byte."""
+    write, closers = WRITE[name]
+    opened = write([("file", [])]).partition(closers.rpartition("</")[1] + closers.rpartition("</")[2])[0]
+    plain, message = read(name, opened + "x"), read(name, opened + text)
+    assert message.content == plain.content.replace("x", text)
+    assert [call.name for call in message.tool_calls] == ["file"]
+    assert [problem.code for problem in message.problems] == [problem.code for problem in plain.problems]

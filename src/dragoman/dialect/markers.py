@@ -9,8 +9,10 @@ from collections.abc import Sequence as Several
 from dragoman.grammar.nodes import (
     EMPTY,
     AnyChar,
+    Class,
     Commit,
     Control,
+    Literal,
     Negate,
     Node,
     Repeat,
@@ -27,6 +29,9 @@ SPACE = chars(SPACES)
 GAP = Repeat(SPACE)
 TEXT = Repeat(AnyChar(), lazy=True)
 SOME_TEXT = Repeat(AnyChar(), min=1, lazy=True)
+# The end of the output: no first byte of a character. To refuse a whole one would settle its first bytes as text before
+# its last one refuses them.
+END = Negate(alt(Class(((0, 0x7F),)), *(Literal(bytes([byte])) for byte in range(0xC2, 0xF5))))
 _BEFORE_TAG = re.compile(r"(?<=\w)(?=<[^<>\s]+>\Z)")
 
 

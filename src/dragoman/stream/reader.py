@@ -115,7 +115,12 @@ class Reader:
         queue: list[Item] = []
         while not self.ended:
             if rest is not None:
-                queue[:0] = [*self._recover(out), rest]
+                before, withheld = self._last_recovery, self._run.withheld + self._half_read()
+                again = self._recover(out)
+                if before == self._last_recovery and not withheld:
+                    # For the second time no way begins with what comes: it is text, or reading would not go on.
+                    rest = self._passed_over(rest, out)
+                queue[:0] = [*again, *([] if rest is None else [rest])]
             if not queue:
                 break
             rest = self._consume(queue.pop(0))
@@ -230,6 +235,19 @@ class Reader:
         self._loose.clear()
         self._controls = []
         return again
+
+    def _passed_over(self, item: Item, out: list[Event]) -> Item | None:
+        """Tell the first character of ``item`` as content, or what is left of one; the rest of it, if any."""
+        data = item if isinstance(item, bytes) else item.text
+        count = 1
+        while count < len(data) and data[count] & 0xC0 == 0x80:
+            count += 1
+        start = self._run.position
+        end = start + count
+        out += [Opened("content", start), Text(data[:count], start), Closed("content", end)]
+        rule = next((recovery.rule for recovery in self._program.recovery.values()), None)
+        self._run = Run(self._program, rule=rule, position=end)
+        return data[count:] or None
 
     def _quiet(self) -> bool:
         """True: only one way to read a value failed, there is another."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dragoman.chat_schema import declared_types, parameter_schema, resolve, value_kind
 from dragoman.dialect.literals import COMMA, KEY_ENDS, literal_rules
 from dragoman.dialect.markers import (
+    END,
     GAP,
     SPACES,
     TEXT,
@@ -43,10 +44,8 @@ from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.grammar.nodes import (
     EMPTY,
     NOTHING,
-    AnyChar,
     Commit,
     Literal,
-    Negate,
     Node,
     Recovery,
     Ref,
@@ -114,7 +113,7 @@ class TaggedReader:
         rule = f"{self.prefix}tagged.{number}"
         if rule not in self.made:
             # A call that the output ends in is complete where its last argument is.
-            end = seq(GAP, Negate(AnyChar()))
+            end = seq(GAP, END)
             # Python allows a comma behind the last one.
             comma = opt(seq(GAP, marker(self._separator(), self.controls))) if self.literal else EMPTY
             arguments, ends = self._arguments(tool), alt(self._end(), end)
