@@ -55,7 +55,6 @@ cdef class Automaton:
     cdef public int row_count
     cdef public int reached
     cdef public int stopped
-    cdef public dict guard_rows
     cdef public int[::1] set_of
     cdef public object byte_sets
     cdef public list runs
@@ -123,4 +122,3 @@ cdef class Automaton:
     cdef list class_threads(self, int number)
     cdef more_classes(self)
     cpdef int new_row(self) except -2
-    cpdef list guard_row(self, int guard)

@@ -27,7 +27,6 @@ NEVER = 1 << 30  # a need that no base can meet: the state lives on through its 
 _NEW = -2  # no step of the state is known yet
 _ASK, _TAIL = -1, -2  # of ``same``: not known yet; ends in a return
 _DEAD, _NEVER = DEAD, NEVER  # the same as C numbers
-_ALL = (1 << 256) - 1
 _NOTHING: tuple[Any, ...] = ()
 _SPARE = 64  # room for instructions of the automaton's own
 _LONGEST = 3  # bytes behind the first one of a character
@@ -97,7 +96,6 @@ class Automaton:
         self.row_count = 0
         self.reached = _DEAD
         self.stopped = 0
-        self.guard_rows: dict[int, Any] = {}
         self.set_of = array("i", b"\xff" * 4 * (len(code) + _SPARE))  # by instruction: the number of its set of bytes
         self.byte_sets = ByteSets()
         self.runs = self.byte_sets.runs
@@ -601,7 +599,7 @@ class Automaton:
         at = thread >> 40
         frame = thread >> 16 & 0xFFFFFF
         if thread & 0xFFFF:
-            for some, guard in self.guard_row(thread & 0xFFFF):
+            for some, guard in self.guards.row(thread & 0xFFFF):
                 bits = self.args[at] & some
                 if bits:
                     after = self.settled(_packed(self.then[at], frame, guard))
@@ -668,23 +666,6 @@ class Automaton:
             self.rows = longer("i", self.rows, 4 * len(self.rows), b"\xff")
         self.row_count = row + 1
         return row
-
-    def guard_row(self, guard: int) -> Any:
-        """[(set of bytes, conditions after one of them)]; what dies is left out."""
-        known = self.guard_rows.get(guard)
-        if known is None:
-            parts = [_ALL]
-            for bits in self.guards.told_apart(guard):
-                parts = [piece for part in parts for piece in (part & bits, part & ~bits) if piece]
-            found: dict[int, int] = {}
-            for part in parts:
-                behind = self.guards.step(guard, part.bit_length() - 1)
-                if behind >= 1 << 16:
-                    raise LimitError("too many look-aheads", bound="mask_states", limit=1 << 16)
-                if behind >= 0:
-                    found[behind] = found.get(behind, 0) | part
-            known = self.guard_rows[guard] = [(bits, behind) for behind, bits in found.items()]
-        return known
 
 
 def longer(kind: str, values: Any, more: int, byte: bytes = b"\0") -> Any:
