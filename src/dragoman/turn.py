@@ -21,7 +21,7 @@ from dragoman.dialect.shape import openers
 from dragoman.dialect.writer.calls import CALL_RULE
 from dragoman.engine import GrammarForm, GrammarSpec, Trigger
 from dragoman.errors import GrammarError, LimitError, StateError, UsageError
-from dragoman.events import Event
+from dragoman.events import Event, Opened
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.notation.ebnf import to_ebnf
 from dragoman.grammar.notation.gbnf import to_gbnf
@@ -233,10 +233,14 @@ class Turn:
         """The last events of the output."""
         if not self._begins_call(reader, reason):
             return reader.finish(reason)
-        at = reader.position
-        if reason == "stop" and self._strict:
-            raise BrokenError(f"the output ends at byte {at}, inside a call", at, ())
-        self._builder.cut_before_name(reader.run.withheld, at)
+        at, written = reader.position, reader.run.withheld
+        if reason == "stop":
+            events = reader.finish(reason)
+            if any(isinstance(event, Opened) and event.tag == "call" for event in events):
+                return events  # a call without arguments, which only its end tells from one that goes on
+            if self._strict:
+                raise BrokenError(f"the output ends at byte {at}, inside a call", at, ())
+        self._builder.cut_before_name(written, at)
         return []
 
     def _begins_call(self, reader: Reader, reason: str) -> bool:

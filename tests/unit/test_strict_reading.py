@@ -76,3 +76,20 @@ def test_the_length_limit_is_none(source: str, text: str) -> None:
 @pytest.mark.parametrize(("source", "text"), WHOLE)
 def test_a_missing_closer_or_half_a_marker_is_none(source: str, text: str) -> None:
     turn_of(source, text).finish()
+
+
+@pytest.mark.parametrize("mismatch", ["lenient", "strict"])
+def test_a_call_that_only_the_end_tells_from_an_unfinished_one_is_a_call(mismatch: str) -> None:
+    """A name closed without the layout behind it (``<kul>go</kul>``) may go on until the output ends."""
+    source = own.wrap(
+        own.CONTENT
+        + "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.function.name + '\\n' }}"
+        "{% for k, v in c.function.arguments.items() -%}"
+        "{{ '<k>' + k + '</k><v>' + (v if v is string else v | tojson) + '</v>\\n' }}{% endfor %}</kul>{% endfor %}"
+    )
+    tools = [{"type": "function", "function": {"name": "go", "parameters": {"type": "object", "properties": {}}}}]
+    turn = ChatFormat.from_template(source).turn([{"role": "user", "content": "Hi"}], tools, on_mismatch=mismatch)
+    turn.feed("<kul>go</kul>")
+    turn.finish()
+    assert [call.name for call in turn.message.tool_calls] == ["go"]
+    assert turn.finish_reason == "tool_calls"

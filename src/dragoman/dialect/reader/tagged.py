@@ -198,7 +198,7 @@ class TaggedReader:
         behind = (layout_before(self._between()), opener(self.opening.text, self.controls), settles, after)
         first, *others = self.closing
         end = seq(layout_before(self._layout()), marker(first, self.controls), opt(closer(others, self.controls)))
-        last = seq(GAP, Negate(AnyChar()))
+        last = seq(GAP, END)
         return seq(start, argument, Repeat(seq(*behind, argument)), alt(end, last))
 
     def _open_ended(self) -> bool:
