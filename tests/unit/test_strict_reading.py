@@ -82,8 +82,7 @@ def test_a_missing_closer_or_half_a_marker_is_none(source: str, text: str) -> No
 def test_a_call_that_only_the_end_tells_from_an_unfinished_one_is_a_call(mismatch: str) -> None:
     """A name closed without the layout behind it (``<kul>go</kul>``) may go on until the output ends."""
     source = own.wrap(
-        own.CONTENT
-        + "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.function.name + '\\n' }}"
+        own.CONTENT + "{% for c in m.tool_calls or [] %}{{ '<kul>' + c.function.name + '\\n' }}"
         "{% for k, v in c.function.arguments.items() -%}"
         "{{ '<k>' + k + '</k><v>' + (v if v is string else v | tojson) + '</v>\\n' }}{% endfor %}</kul>{% endfor %}"
     )
