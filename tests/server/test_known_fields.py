@@ -368,6 +368,19 @@ def test_a_document_that_is_elsewhere_is_refused_in_words_of_the_request() -> No
     assert "SchemaOptions" not in message
 
 
+def test_an_answer_is_not_gone_on_with_where_the_request_says_so() -> None:
+    said = [*MESSAGES, {"role": "assistant", "content": "It is"}]
+    service = Service(fmt=PLAIN.with_defaults(prefill_assistant=True), info=NO_IDS)
+
+    def prompt(**fields: Any) -> str:
+        told: str = service.post({"messages": said, **fields}, "/apply-template").json()["prompt"]
+        return told
+
+    assert prompt().endswith("It is")
+    assert prompt(continue_final_message=False).endswith("<|assistant|>")
+    assert prompt(continue_final_message=False, prefill_assistant=True).endswith("It is")
+
+
 def test_which_turns_keep_their_reasoning_is_the_templates_switch() -> None:
     def variables(context: str) -> Any:
         return responses.turn_of({"input": "one", "reasoning": {"context": context}}).get("chat_template_kwargs")

@@ -53,6 +53,8 @@ def turn_arguments(body: Mapping[str, Any]) -> dict[str, Any]:
     if arguments.get("continue_final_message"):
         # Other servers want it to be false here, as nothing is opened behind the message.
         arguments.pop("add_generation_prompt", None)
+    elif arguments.get("continue_final_message") is False:  # said so, whatever the server does by itself
+        arguments.setdefault("prefill_assistant", False)
     if arguments.get("reasoning_format") == "deepseek-legacy":  # today the same, also to llama-server
         arguments["reasoning_format"] = "deepseek"
     thinking = arguments.get("chat_template_kwargs", {}).get("enable_thinking")
