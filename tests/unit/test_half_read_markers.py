@@ -109,3 +109,23 @@ def test_reading_goes_on_where_no_way_takes_a_character_to_its_end(pieces: list[
     events = [event for piece in pieces for event in reader.feed(piece.encode())] + reader.finish("stop")
     told = b"".join(event.data for event in events if isinstance(event, Text))
     assert told.decode() == "".join(pieces)
+
+
+_BARE_NAME = own.wrap(
+    own.CONTENT
+    + """{% for c in m.tool_calls or [] %}{{ '<kul>' + c.function.name }}
+{%- for k, v in c.function.arguments.items() %}{{ '\\n<k>' + k + '</k>' -}}
+{{ '\\n<v>' + (v if v is string else v | tojson) + '</v>' }}
+{%- endfor %}{{ '\\n</kul>' }}{% endfor %}"""
+)
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("strictness", ["lenient", "strict"])
+def test_a_call_that_only_its_end_makes_whole_is_one(choice: str, strictness: str) -> None:
+    """Everything of it is withheld until the end of the output; what is withheld need not be half a call."""
+    turn = ChatFormat.from_template(_BARE_NAME).turn(USER, TOOLS, choice, on_mismatch=strictness)  # type: ignore[arg-type]
+    turn.feed("<kul>ping</kul>")
+    turn.finish()
+    assert [(call.name, call.arguments) for call in turn.message.tool_calls] == [("ping", "{}")]
+    assert turn.finish_reason == "tool_calls"
