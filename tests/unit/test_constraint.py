@@ -334,6 +334,17 @@ def test_more_steps_than_allowed_for_one_mask_are_refused_by_name() -> None:
     assert caught.value.bound == "mask_steps"
 
 
+def test_a_record_is_noted_for_its_own_state_only() -> None:
+    # It stood at the end of the array, for a state not made yet: that one then lost the tokens of another's string.
+    TRIE.shared.clear()
+    TRIE.recorded.clear()
+    made = masks(compile_schema({"type": "array", "items": {"type": "string"}}, name="s"))
+    row_of(write(Constraint(made, made.start()), "["))
+    automaton = made._kept.automaton
+    assert not any(automaton.record[automaton.size :])
+    assert not dragoman.compiled or any(number > 0 for number in automaton.record[: automaton.size])
+
+
 def test_look_aheads_and_counts_together_equal_trying() -> None:
     made = masks(seq(lit('"'), Without(Repeat(AnyChar(), 0, 30), (b"abcde", b'": ')), lit('"}')))
     constraint = Constraint(made, made.start())

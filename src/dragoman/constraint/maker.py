@@ -102,8 +102,9 @@ class PartMaker:
             first = at
             at = walk.under(self._automaton, nodes, at, state, self._budget)
             if walk.asked >= 0:
-                at = first
-                self._automaton.record[walk.asked] = self._recorded(walk.asked)
+                at, asked = first, walk.asked  # making the record is a walk too, which forgets what was asked for
+                number = self._recorded(asked)
+                self._automaton.record[asked] = number
                 continue
             if at < len(nodes) and not walk.full:
                 if COMPILED:
