@@ -87,6 +87,22 @@ def test_a_server_that_takes_no_token_ids_is_found_out() -> None:
         upstream = found(address)
         assert not upstream.takes_token_ids
         assert "prompts as text" in upstream.describe()
+        format_of = ("--upstream", address, "--chat-template", "chatml")
+        with pytest.raises(UsageError, match=r"in text a message can forge control tokens; .* --text-prompts"):
+            opened(*format_of)
+        assert opened(*format_of, "--text-prompts").format.vocab is None
+
+
+def test_a_server_that_fails_is_not_taken_for_one_without_token_ids() -> None:
+    async def models(_: Any) -> JSONResponse:
+        return JSONResponse({"data": [{"id": "some"}]})
+
+    async def fails(_: Any) -> JSONResponse:
+        return JSONResponse({"error": {"message": "max_tokens is too small"}}, status_code=400)
+
+    app = Starlette(routes=[Route("/v1/models", models), Route("/v1/completions", fails, methods=["POST"])])
+    with live(app) as address, pytest.raises(EngineError, match="max_tokens is too small"):
+        found(address)
 
 
 def test_the_kind_can_be_said() -> None:

@@ -171,6 +171,12 @@ def _upstream(arguments: argparse.Namespace) -> Opened:
     found = asyncio.run(asked)
     if arguments.text_prompts:
         found = replace(found, takes_token_ids=False)
+    elif not found.takes_token_ids:
+        raise UsageError(
+            f"{found.url} takes no prompts as token ids, and in text a message can forge control tokens; where every "
+            "message is trusted, say --text-prompts",
+            param="--upstream",
+        )
     found = replace(found, context_tokens=found.context_tokens or arguments.context)
     say(found.describe())
     fmt = _with_defaults(_upstream_format(found, arguments), arguments)

@@ -75,7 +75,7 @@ class Upstream:
         name = self.flavour.name if self.kind != "llama-server" else "llama-server"
         forms = tuple(self.flavour.grammars) if self.kind != "llama-server" else ("gbnf",)
         held = f"grammars as {', '.join(forms)}" if forms else "takes no grammar: tool calls are read, never enforced"
-        prompts = "prompts as token ids" if self.takes_token_ids else "prompts as text: it takes no token ids"
+        prompts = "prompts as token ids" if self.takes_token_ids else "prompts as text"
         return f"{self.url} is {name}{' ' + self.version if self.version else ''} with {self.model}; {held}; {prompts}"
 
 
@@ -199,14 +199,21 @@ def _sglang(plain: Upstream, about: Mapping[str, Any]) -> Upstream:
 
 
 async def _takes_ids(plain: Upstream, server: HttpEngine) -> bool:
-    """Asks for one token behind three ids: a server that takes them counts three tokens of prompt."""
+    """Asks for one token behind three ids: a server that takes them counts three tokens of prompt.
+
+    An error says that it takes none only where it takes the same request with text; else the error is raised.
+    """
     body = {"model": plain.model, "prompt": [1, 2, 3], "max_tokens": 1}
     try:
         answer = await server.lookup("POST", "/v1/completions", body)
     except EngineError as error:
-        if error.status in (400, 415, 422, 500):
-            return False
-        raise
+        if error.status not in (400, 415, 422, 500):
+            raise
+        try:
+            await server.lookup("POST", "/v1/completions", {**body, "prompt": "1 2 3"})
+        except EngineError:
+            raise error from None
+        return False
     usage = answer.get("usage")
     return isinstance(usage, Mapping) and usage.get("prompt_tokens") == 3
 
