@@ -32,6 +32,7 @@ def get_weather(city: str, days: int = 1) -> dict:
     return {"city": city, "sky": "clear", "days": days}
 '''
 WAIT_SECONDS = 30.0
+_TITLE = "\x1b]0;title\x07"  # a sequence that a terminal obeys
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -140,7 +141,9 @@ def _controls_a_terminal() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_a_conversation_at_a_terminal(tmp_path: Path) -> None:
-    upstream = Upstream("<muse>\nhm\n</muse>\n\nLet me see." + CALL, "It is clear.", None, "Still clear.", "Yes.")
+    upstream = Upstream(
+        "<muse>\nhm\n</muse>\n\nLet me see." + CALL, f"It is clear.{_TITLE}", None, "Still clear.", "Yes."
+    )
     with live(upstream.app) as address, chatting(address, tmp_path, "--tools", str(tmp_path / "tools.py")) as at:
         terminal, process = at
         assert "with 1 tools" in terminal.until("> ")
@@ -151,7 +154,7 @@ def test_a_conversation_at_a_terminal(tmp_path: Path) -> None:
         terminal.type("y\n")
         shown = terminal.until("\n> ")
         assert '← {"city": "Rome", "sky": "clear", "days": 2}' in shown
-        assert "It is clear." in shown
+        assert "It is clear.␛]0;title␇" in shown, "a terminal does not obey a model"
         terminal.type("Tell me a long story\n")
         terminal.until("on and on and")
         terminal.type("\x03")

@@ -30,6 +30,9 @@ STYLES = {
 }
 HEADING = "bold"
 WHY = "dim"
+# Control characters as their pictures; lines, columns and the text between them stay.
+_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
+_PICTURES |= {0x7F: "\u2421"} | {code: f"\\x{code:02x}" for code in range(0x80, 0xA0)}
 INPUT = "black on yellow"  # text that came with the request
 CONTROL = "cyan"  # text of the template
 
@@ -39,6 +42,11 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def harmless(text: str) -> str:
+    """``text`` of a model or a tool for a terminal, which would obey its control sequences (title, clipboard)."""
+    return text.translate(_PICTURES)
 
 
 def has_colours() -> bool:

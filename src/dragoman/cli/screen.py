@@ -7,7 +7,7 @@ import sys
 from typing import Any, Literal
 
 from dragoman.chat import Delta
-from dragoman.cli.output import print_json_line, print_styled, say
+from dragoman.cli.output import harmless, print_json_line, print_styled, say
 from dragoman.server.answers.jobs import Ended, Piece
 
 _Part = Literal["", "reasoning", "content", "call"]
@@ -59,7 +59,7 @@ class Screen:
             print_json_line({"tool_result": {"tool_call_id": call_id, "name": name, "content": text}})
         elif self.people:
             short = text if len(text) <= 2_000 else f"{text[:2_000]} ... ({len(text)} characters)"
-            print_styled(f"← {short}", "red" if text.startswith("error:") else "green")
+            print_styled(f"← {harmless(short)}", "red" if text.startswith("error:") else "green")
         else:
             say(f"result {name} {json.dumps(text, ensure_ascii=False)}")
 
@@ -85,10 +85,10 @@ class Screen:
 
     def _write(self, text: str, style: str | None = None) -> None:
         if self.people and style is not None:
-            print_styled(text, style, end="")
+            print_styled(harmless(text), style, end="")
             sys.stdout.flush()
         else:
-            print(text, end="", flush=True)
+            print(harmless(text) if self.people else text, end="", flush=True)
 
 
 def _told(piece: Piece) -> dict[str, Any]:
