@@ -15,12 +15,14 @@ of the outer, so the one with the fewest is the innermost.
 
 from __future__ import annotations
 
+from dragoman.errors import LimitError
 from dragoman.grammar.program import Op, Program
 
 Condition = tuple[int, int, frozenset[int]]
 
 SCAN, TRAIL, REFUSE, REQUIRE, REQUIRE_OR_END = range(5)
 DEAD = -1
+_ALL = (1 << 256) - 1  # bytes
 
 
 class Guards:
@@ -32,6 +34,7 @@ class Guards:
         self._ids: dict[tuple[Condition, ...], int] = {(): 0}
         self._steps: dict[tuple[int, int], int] = {}
         self._closures: dict[int, frozenset[int]] = {}
+        self._rows: dict[int, list[tuple[int, int]]] = {}
 
     def _intern(self, conditions: list[Condition]) -> int:
         key = tuple(sorted(conditions, key=lambda c: (c[0], c[1], sorted(c[2]))))
@@ -97,6 +100,23 @@ class Guards:
         known = self._steps.get(key)
         if known is None:
             known = self._steps[key] = self._step(guard_set, symbol)
+        return known
+
+    def row(self, guard_set: int) -> list[tuple[int, int]]:
+        """[(set of bytes, conditions after one of them)]; bytes after which it is DEAD are left out."""
+        known = self._rows.get(guard_set)
+        if known is None:
+            parts = [_ALL]
+            for bits in self.told_apart(guard_set):
+                parts = [piece for part in parts for piece in (part & bits, part & ~bits) if piece]
+            found: dict[int, int] = {}
+            for part in parts:
+                behind = self.step(guard_set, part.bit_length() - 1)
+                if behind >= 1 << 16:
+                    raise LimitError("too many look-aheads", bound="mask_states", limit=1 << 16)
+                if behind != DEAD:
+                    found[behind] = found.get(behind, 0) | part
+            known = self._rows[guard_set] = [(bits, behind) for behind, bits in found.items()]
         return known
 
     def _step(self, guard_set: int, symbol: int) -> int:

@@ -55,9 +55,17 @@ cdef class Automaton:
     cdef public int row_count
     cdef public int reached
     cdef public int stopped
-    cdef public dict guard_rows
     cdef public int[::1] set_of
     cdef public object byte_sets
+    cdef public list runs
+    cdef public int[::1] class_of
+    cdef public int[::1] class_above
+    cdef public int[::1] class_next
+    cdef public int[::1] class_state
+    cdef public long long[::1] class_turn
+    cdef public long long[::1] class_thread
+    cdef public int class_count
+    cdef public long long turn
 
     @cython.locals(number=int, depth=int, rounds=int, parent=int)
     cpdef int frame(self, tuple links) except -2
@@ -76,8 +84,10 @@ cdef class Automaton:
     cpdef int head(self, object bits, int following) except -2
     @cython.locals(own=list)
     cpdef int moved(self, Automaton other, int at) except -2
-    @cython.locals(at=int, op=int, frame=int, known=int, ways=list)
+    @cython.locals(at=int, op=int, frame=int, known=int, ways=list, after=cython.longlong)
     cpdef long long settled(self, long long thread) except *
+    @cython.locals(link=tuple)
+    cdef long long onward(self, int at, int op, int frame, int guard) except *
     cpdef int state(self, object threads) except -2
     @cython.locals(thread=cython.longlong, frame=cython.longlong, place=cython.longlong, other=int, merged=int)
     cpdef tuple joined(self, object threads)
@@ -85,7 +95,7 @@ cdef class Automaton:
                    waiting=list, symbols=list, exits=set, stack=list, seen=set)
     cdef int made(self, tuple key) except -2
     @cython.locals(number=int)
-    cdef note(self, tuple key, int least, int most, list waiting, tuple exits, tuple symbols, bint accepts)
+    cdef note(self, tuple key, int least, int most, tuple waiting, tuple exits, tuple symbols, bint accepts)
     cpdef grow(self)
     @cython.locals(only=int)
     cpdef int step(self, int state, int byte) except -2
@@ -98,15 +108,17 @@ cdef class Automaton:
     cpdef Position along(self, Position position, bytes data, dict known, int room)
     @cython.locals(thread=cython.longlong, at=int, guard=int, after=cython.longlong, out=list)
     cpdef int step_symbol(self, int state, int symbol) except -2
-    @cython.locals(thread=cython.longlong, row=int, target=int, byte=int, start=int, stop=int, part=int, width=int,
-                   i=int, waiting=list, single=dict, sets=list, behind=list, key=tuple, parts=list, part_at=list,
-                   runs=list, indices=list, added=list)
+    @cython.locals(thread=cython.longlong, row="Py_ssize_t", number=int, width=int, i=int, waiting=tuple)
     cpdef expand(self, int state)
     @cython.locals(at=int, after=cython.longlong)
     cdef bint only(self, int state, long long thread) except -1
     cdef int set_at(self, int at) except -2
     @cython.locals(at=int, frame=int, guard=int, after=cython.longlong)
-    cdef follow(self, long long thread, dict single, list sets, list behind)
-    cdef sort_in(self, int number, long long after, dict single, list sets, list behind)
+    cdef follow(self, long long thread)
+    @cython.locals(above=int, at=int, end=int, i=int, runs=bytes)
+    cdef sort_in(self, int number, long long after)
+    cdef int new_class(self, int above, long long after) noexcept
+    @cython.locals(out=list)
+    cdef list class_threads(self, int number)
+    cdef more_classes(self)
     cpdef int new_row(self) except -2
-    cpdef list guard_row(self, int guard)

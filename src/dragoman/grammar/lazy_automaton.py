@@ -15,6 +15,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+import numpy as np
+
 from dragoman.errors import LimitError
 from dragoman.grammar.byte_sets import ByteSets
 from dragoman.grammar.guards import Guards
@@ -25,7 +27,6 @@ NEVER = 1 << 30  # a need that no base can meet: the state lives on through its 
 _NEW = -2  # no step of the state is known yet
 _ASK, _TAIL = -1, -2  # of ``same``: not known yet; ends in a return
 _DEAD, _NEVER = DEAD, NEVER  # the same as C numbers
-_ALL = (1 << 256) - 1
 _NOTHING: tuple[Any, ...] = ()
 _SPARE = 64  # room for instructions of the automaton's own
 _LONGEST = 3  # bytes behind the first one of a character
@@ -62,10 +63,10 @@ class Automaton:
         self.args = [argument for _, argument, _ in code]
         self.program_size = self.code_size = len(code)
         self.op = array("b", bytes([op for op, _, _ in code]) + bytes(_SPARE))
-        self.then = array("i", [following for _, _, following in code] + [0] * _SPARE)
+        self.then = array("i", np.array([following for _, _, following in code] + [0] * _SPARE, np.int32).tobytes())
         self.live = array("B", live + bytes(_SPARE))
         # By instruction, of those that wait for one of several bytes: the one that stands for all that do the same.
-        self.same = array("i", [_ASK] * (len(code) + _SPARE))
+        self.same = array("i", b"\xff" * 4 * (len(code) + _SPARE))
         self.heads: dict[tuple[Any, int], int] = {}  # (set of bytes, what follows) -> instruction
         self.guards = guards
         self.limits = limits
@@ -95,9 +96,14 @@ class Automaton:
         self.row_count = 0
         self.reached = _DEAD
         self.stopped = 0
-        self.guard_rows: dict[int, Any] = {}
-        self.set_of = array("i", [_DEAD] * (len(code) + _SPARE))  # by instruction: the number of its set of bytes
+        self.set_of = array("i", b"\xff" * 4 * (len(code) + _SPARE))  # by instruction: the number of its set of bytes
         self.byte_sets = ByteSets()
+        self.runs = self.byte_sets.runs
+        self.class_of = array("i", bytes(4 * 256))  # by byte
+        self.class_above, self.class_next, self.class_state = (array("i", bytes(4 * 1024)) for _ in range(3))
+        self.class_turn, self.class_thread = (array("q", bytes(8 * 1024)) for _ in range(2))
+        self.class_count = 1
+        self.turn = 0
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -244,8 +250,9 @@ class Automaton:
                 continue
             if frame < self.bases and op in (_RETURN, _LOOP):
                 return thread
-            if op == _JUMP:
-                thread = _packed(self.then[at], frame, thread & 0xFFFF)
+            after = self.onward(at, op, frame, thread & 0xFFFF)
+            if after >= 0:
+                thread = after
                 continue
             if op in (_RETURN, _AGAIN) and frame >= self.bases and len(self.links[frame]) > 1:
                 return thread
@@ -253,6 +260,17 @@ class Automaton:
             if len(ways) != 1:
                 return thread if ways else _DEAD
             thread = ways[0]
+
+    def onward(self, at: int, op: int, frame: int, guard: int) -> int:
+        """Where a thread goes at the most frequent instructions of one way; _DEAD: see :meth:`ways`."""
+        if op == _JUMP:
+            return _packed(self.then[at], frame, guard)
+        if op == _CALL:
+            return _packed(self.args[at], self.frame(((self.then[at], 0, frame),)), guard)
+        if op == _RETURN and len(self.links[frame]) == 1:
+            link = self.links[frame][0]
+            return _packed(link[0], link[2], guard)
+        return _DEAD
 
     # -- instructions that do the same -----------------------------------------------------------------------------
 
@@ -394,7 +412,7 @@ class Automaton:
         if len(key) == 1 and self.op[thread >> 40] == _BYTES:  # most states are a place in a key
             frame = thread >> 16 & 0xFFFFFF
             least = most = self.rounds[frame] + 1
-            self.note(key, least, most, list(key), _NOTHING, _NOTHING, False)
+            self.note(key, least, most, key, _NOTHING, _NOTHING, False)
             return number
         least, most = _NEVER, 0
         for thread in key:
@@ -429,7 +447,7 @@ class Automaton:
                 if frame < self.bases and op in (_RETURN, _LOOP):
                     exits.add((frame, thread & 0xFFFF))
                 stack += self.ways(at, frame, thread & 0xFFFF)
-        self.note(key, least, most, waiting, tuple(sorted(exits)), tuple(symbols), accepts)
+        self.note(key, least, most, tuple(waiting), tuple(sorted(exits)), tuple(symbols), accepts)
         return number
 
     def note(self, key: Any, least: int, most: int, waiting: Any, exits: Any, symbols: Any, accepts: bool) -> None:
@@ -539,28 +557,22 @@ class Automaton:
         waiting = self.waiting[state]
         if len(waiting) == 1 and self.only(state, waiting[0]):
             return
-        single: dict[int, list[int]] = {}
-        sets: list[int] = []
-        behind: list[int] = []
+        self.class_count = 1
+        for i in range(256):
+            self.class_of[i] = 0
         for thread in waiting:
-            self.follow(thread, single, sets, behind)
-        key = tuple(sets)
-        parts, part_at, width = self.byte_sets.kept.get(key) or self.byte_sets.parted(key)
-        row = self.new_row()
-        for runs, indices in parts:
-            target = self.state([behind[i] for i in indices])
-            for start, stop in runs:
-                for i in range(row * 256 + start, row * 256 + stop):
-                    self.rows[i] = target
-        for byte, added in single.items():
-            part = part_at[byte]
-            if part < 0:
+            self.follow(thread)
+        row = self.new_row() * 256
+        width = 0
+        for i in range(256):
+            number = self.class_of[i]
+            if number:
                 width += 1
-            else:
-                added += [behind[i] for i in parts[part][1]]
-            self.rows[row * 256 + byte] = self.state(added)
+                if self.class_state[number] == _NEW:
+                    self.class_state[number] = self.state(self.class_threads(number))
+                self.rows[row + i] = self.class_state[number]
         self.wide[state] = width
-        self.after[state] = row
+        self.after[state] = row >> 8
         self.byte[state] = -1
         self.waiting[state] = None
 
@@ -582,30 +594,69 @@ class Automaton:
             self.set_of[at] = self.byte_sets.number(self.args[at])
         return self.set_of[at]
 
-    def follow(self, thread: int, single: dict[int, list[int]], sets: list[int], behind: list[int]) -> None:
+    def follow(self, thread: int) -> None:
         """Note where a waiting thread goes: with one byte, or with each byte of a set."""
         at = thread >> 40
         frame = thread >> 16 & 0xFFFFFF
         if thread & 0xFFFF:
-            for some, guard in self.guard_row(thread & 0xFFFF):
+            for some, guard in self.guards.row(thread & 0xFFFF):
                 bits = self.args[at] & some
                 if bits:
                     after = self.settled(_packed(self.then[at], frame, guard))
-                    self.sort_in(self.byte_sets.number(bits), after, single, sets, behind)
+                    self.sort_in(self.byte_sets.number(bits), after)
         else:
-            self.sort_in(self.set_at(at), self.settled(_packed(self.then[at], frame, 0)), single, sets, behind)
+            self.sort_in(self.set_at(at), self.settled(_packed(self.then[at], frame, 0)))
 
-    def sort_in(self, number: int, after: int, single: Any, sets: list[int], behind: list[int]) -> None:
+    # While the steps of a state are looked for its bytes are in classes: those that the same threads go on with. Class
+    # 0 goes nowhere; any other is one thread more (``class_thread``) than the class that its bytes came from
+    # (``class_above``). ``class_next``: the class that bytes of this one go over to, in the turn ``class_turn``.
+
+    def sort_in(self, number: int, after: int) -> None:
         """Note that the bytes of a set lead to the thread ``after``."""
         if after < 0:
             return
-        if number >= 256:
-            sets.append(number)
-            behind.append(after)
-        elif number in single:
-            single[number].append(after)
-        else:
-            single[number] = [after]
+        if self.class_count + 256 > len(self.class_above):
+            self.more_classes()
+        if number < 256:
+            self.class_of[number] = self.new_class(self.class_of[number], after)
+            return
+        self.turn += 1
+        runs = self.runs[number - 256]
+        at = 0
+        end = len(runs)
+        while at < end:
+            for i in range(runs[at], runs[at + 1] + 1):
+                above = self.class_of[i]
+                if self.class_turn[above] != self.turn:
+                    self.class_turn[above] = self.turn
+                    self.class_next[above] = self.new_class(above, after)
+                self.class_of[i] = self.class_next[above]
+            at += 2
+
+    def new_class(self, above: int, after: int) -> int:
+        number = self.class_count
+        self.class_count = number + 1
+        self.class_above[number] = above
+        self.class_thread[number] = after
+        self.class_turn[number] = 0
+        self.class_state[number] = _NEW
+        return number
+
+    def class_threads(self, number: int) -> list[int]:
+        """The threads that go on with the bytes of a class."""
+        out = []
+        while number:
+            out.append(self.class_thread[number])
+            number = self.class_above[number]
+        return out
+
+    def more_classes(self) -> None:
+        size = len(self.class_above)
+        self.class_above = longer("i", self.class_above, 4 * size)
+        self.class_next = longer("i", self.class_next, 4 * size)
+        self.class_state = longer("i", self.class_state, 4 * size)
+        self.class_turn = longer("q", self.class_turn, 8 * size)
+        self.class_thread = longer("q", self.class_thread, 8 * size)
 
     def new_row(self) -> int:
         row = self.row_count
@@ -615,23 +666,6 @@ class Automaton:
             self.rows = longer("i", self.rows, 4 * len(self.rows), b"\xff")
         self.row_count = row + 1
         return row
-
-    def guard_row(self, guard: int) -> Any:
-        """[(set of bytes, conditions after one of them)]; what dies is left out."""
-        known = self.guard_rows.get(guard)
-        if known is None:
-            parts = [_ALL]
-            for bits in self.guards.told_apart(guard):
-                parts = [piece for part in parts for piece in (part & bits, part & ~bits) if piece]
-            found: dict[int, int] = {}
-            for part in parts:
-                behind = self.guards.step(guard, part.bit_length() - 1)
-                if behind >= 1 << 16:
-                    raise LimitError("too many look-aheads", bound="mask_states", limit=1 << 16)
-                if behind >= 0:
-                    found[behind] = found.get(behind, 0) | part
-            known = self.guard_rows[guard] = [(bits, behind) for behind, bits in found.items()]
-        return known
 
 
 def longer(kind: str, values: Any, more: int, byte: bytes = b"\0") -> Any:

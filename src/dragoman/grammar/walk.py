@@ -57,10 +57,7 @@ class Record:
 
     def __init__(self, home: Any, tokens: Any, before: Any, exits: Any, row: Any) -> None:
         self.row = row
-        self.home = array("B", home.tobytes())
-        self.tokens = array("i", tokens.tobytes())
-        self.before = array("i", before.tobytes())
-        self.exits = array("i", exits.tobytes())
+        self.home, self.tokens, self.before, self.exits = home, tokens, before, exits
 
     def first_exit(self, node: int) -> int:
         """How many of the exits lie before ``node``."""
