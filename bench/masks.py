@@ -33,7 +33,7 @@ from dragoman.constraint.masks import Masks, masks_for
 from dragoman.constraint.trie import TokenTrie
 from dragoman.errors import DragomanError
 from dragoman.grammar.nodes import Grammar
-from dragoman.grammar.schema import SchemaOptions, compile_schema
+from dragoman.grammar.schema import SchemaOptions, begin_schema, compile_schema
 
 RECORD = Path(__file__).parent / "record"
 
@@ -57,11 +57,11 @@ class Ours:
 
     def compile(self, schema: Any, *, any_order: bool = False) -> Matcher:
         options = SchemaOptions(whitespace="bounded", any_order=any_order)
-        return self.run(compile_schema(schema, name="s", options=options))
+        return self.run(*begin_schema(schema, name="s", options=options))
 
-    def run(self, rules: Any) -> Matcher:
+    def run(self, rules: Any, later: Any = None) -> Matcher:
         """A fresh compilation of the rules of a schema."""
-        self.kept = masks_for(Grammar(rules, "s"), self.vocab, self.trie)
+        self.kept = masks_for(Grammar(rules, "s", later=later), self.vocab, self.trie)
         return self.again()
 
     def again(self) -> Matcher:

@@ -386,11 +386,11 @@ class ChatFormat:
 
         return self._keep(("reader", vocab is not None, _key(request)), make)
 
-    def writer(self, request: DialectRequest, vocab: Vocabulary | None = None) -> Grammar:
-        """The lowered grammar of what may be written in a turn. Raises: SchemaError."""
+    def writer(self, request: DialectRequest, vocab: Vocabulary | None = None, *, on_demand: bool = False) -> Grammar:
+        """The lowered grammar of what may be written in a turn; ``on_demand`` as in ``lower``. Raises: SchemaError."""
         controls = frozenset[str]() if vocab is None else frozenset(vocab.controls)
         grammar = build(self.profile, request, controls=controls, spaces=_adds_space(vocab))
-        return lower(grammar, "writer", options=request.schema_options)
+        return lower(grammar, "writer", options=request.schema_options, on_demand=on_demand)
 
     def lazy_grammar(self, request: DialectRequest) -> Grammar:
         """What may be written from a call's opener on."""
@@ -402,7 +402,7 @@ class ChatFormat:
         tokens = TurnTokens.of(vocab, all_stops(self.profile))
         return self._keep(
             ("masks", vocab.hash, tokens.eos_ids, _key(request)),
-            lambda: masks_for(self.writer(request, vocab), tokens, trie),
+            lambda: masks_for(self.writer(request, vocab, on_demand=True), tokens, trie),
         )
 
     def borrowed_masks(self, engine: str, request: DialectRequest, vocab: Vocabulary) -> Cursor:

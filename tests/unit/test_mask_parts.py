@@ -250,7 +250,7 @@ def test_two_ways_that_meet_again_inside_a_character_are_one() -> None:
     rules: dict[str, Node] = {"wide": Class(((0x80, 0x10FFFF),))}
     rules["rest"] = seq(Repeat(Class(((0x20, 0x21), (0x23, 0x7E), (0x80, 0x10FFFF))), 0, None), lit('"'))
     program = compile_writer(Grammar({"s": seq(alt(lit("a"), char), Ref("rest")), **rules}, "s"), controls={})
-    automaton = Automaton(program.code, program.live, Guards(program), 8, DEFAULT)
+    automaton = Automaton(program, Guards(program), 8, DEFAULT)
     start = automaton.settled(program.entries["s"] << 40 | automaton.root << 16)
     start = automaton.state((start,))
     once = automaton.step(start, ord("b"))
@@ -267,6 +267,6 @@ def test_the_width_of_a_state_is_the_number_of_its_bytes() -> None:
     """Also where some bytes are told apart from a class that they are in: a state that is wide is walked as such."""
     node = alt(lit("\x7f0"), lit("b1"), lit("c2"), lit("z3"), seq(Class(((0x20, 0x7F),)), lit("!")))
     program = compile_writer(Grammar({"s": node}, "s"), controls={})
-    automaton = Automaton(program.code, program.live, Guards(program), 8, DEFAULT)
+    automaton = Automaton(program, Guards(program), 8, DEFAULT)
     state = automaton.state((automaton.settled(program.entries["s"] << 40 | automaton.root << 16),))
     assert automaton.width(state) == 0x60 == sum(automaton.step(state, byte) >= 0 for byte in range(256))

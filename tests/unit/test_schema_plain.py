@@ -8,9 +8,10 @@ import pytest
 
 from dragoman.errors import SchemaError
 from dragoman.grammar import analysis
-from dragoman.grammar.compile import _live, compile_writer
+from dragoman.grammar.compile import compile_writer
 from dragoman.grammar.facts import facts
 from dragoman.grammar.json import json_string
+from dragoman.grammar.liveness import live_in
 from dragoman.grammar.nodes import Grammar, Ref
 from dragoman.grammar.schema import SchemaOptions, compile_schema
 from tests.oracles.backtrack import accepts
@@ -94,7 +95,7 @@ def test_where_nothing_is_a_dead_end_every_instruction_is_live(schema: Any) -> N
     grammar = Grammar(compile_schema(schema, name="s"), "s")
     program = compile_writer(grammar)
     assert analysis.complete(grammar)
-    assert program.live == _live(list(program.code)) == bytes([1]) * len(program.code)
+    assert program.live == live_in(program.code) == bytes([1]) * len(program.code)
     assert program.sets == {argument for op, argument, _ in program.code if op == 0}
 
 

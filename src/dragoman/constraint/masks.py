@@ -30,6 +30,7 @@ __all__ = ["Masks", "TokenSource", "masks_for"]
 
 T = TypeVar("T")
 _BYTES, _LOOP = int(Op.BYTES), int(Op.LOOP)
+_EVERY = (1 << 256) - 1
 _UNKNOWN = Position(None, -1, -1)
 
 
@@ -51,7 +52,7 @@ class _Generation:
 
     def __init__(self, program: Program, trie: TokenTrie, limits: Limits, guards: Guards) -> None:
         # A token may begin one round of a loop with every byte, and one more is looked at.
-        self.automaton = Automaton(program.code, program.live, guards, trie.depth + 3, limits)
+        self.automaton = Automaton(program, guards, trie.depth + 3, limits)
         self.positions = Positions(self.automaton, program)
         self.maker = PartMaker(self.automaton, program, trie, limits)
         self.initial: dict[int, Part] = {}
@@ -244,9 +245,11 @@ class Masks:
 
 def masks_for(grammar: Grammar, vocab: TokenSource, trie: TokenTrie, limits: Limits = DEFAULT) -> Masks:
     """Compile a lowered writer grammar for ``vocab``; VocabularyError where it cannot spell the grammar's text."""
-    program = compile_writer(grammar, controls=vocab.controls, limits=limits)
     producible = trie.bytes
-    missing = {bits for bits in program.sets if not bits & producible}
+    # Where every byte can be written, as with nearly all vocabularies, rules may wait until they are entered.
+    every = producible == _EVERY
+    program = compile_writer(grammar, controls=vocab.controls, limits=limits, on_demand=every)
+    missing = set() if every else {bits for bits in program.sets if not bits & producible}
     if missing:
         missing &= {argument for at, (op, argument, _) in enumerate(program.code) if op == _BYTES and program.live[at]}
     if missing:

@@ -107,12 +107,9 @@ class Positions:
                     if top not in done:
                         done[top] = self.automaton.frame(tuple((at, k, done[p]) for at, k, p in links[top]))
                     stack.pop()
-        found = self.at([self._moved(old, thread, done[thread >> 16 & _FRAME]) for thread in threads])
+        found = self.at([thread & ~(_FRAME << 16) | done[thread >> 16 & _FRAME] << 16 for thread in threads])
         assert found is not None, "what lives on there lives on here"
         return found
-
-    def _moved(self, old: Positions, thread: int, frame: int) -> int:
-        return self.automaton.moved(old.automaton, thread >> 40) << 40 | frame << 16 | thread & _GUARD
 
     def threads(self, position: Position) -> tuple[int, ...]:
         """The threads of ``position``, one of these, with real frames."""

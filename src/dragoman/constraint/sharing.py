@@ -74,7 +74,7 @@ def fingerprint(automaton: Automaton, state: int, loop: int) -> object | None:
         for at in list(order)[done:]:
             done += 1
             op, argument, following = automaton.op[at], automaton.args[at], automaton.then[at]
-            if op in _LOOKS_AHEAD or (op == Op.CALL and loop >= 0):
+            if op in _UNKNOWN or (op == Op.CALL and loop >= 0):
                 return None
             if at == loop:
                 out.append(number(argument[2]))
@@ -84,7 +84,8 @@ def fingerprint(automaton: Automaton, state: int, loop: int) -> object | None:
     return tuple(out)
 
 
-_LOOKS_AHEAD = frozenset({Op.SCAN, Op.LEAVE, Op.DROP, Op.REQUIRE, Op.REQUIRE_OR_END, Op.REFUSE, Op.SYMBOL})
+# Look-aheads, and rules that are not compiled yet.
+_UNKNOWN = frozenset({Op.ENTER, Op.SCAN, Op.LEAVE, Op.DROP, Op.REQUIRE, Op.REQUIRE_OR_END, Op.REFUSE, Op.SYMBOL})
 
 
 def _numbered(op: int, argument: Any, number: Any) -> object:

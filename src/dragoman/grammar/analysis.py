@@ -140,7 +140,7 @@ def check(grammar: n.Grammar) -> dict[str, bool]:
             edges[name] = _leftmost(body, known)
         else:
             for below in found.names:
-                if below not in known:
+                if below not in known and not grammar.has(below):
                     raise GrammarError(f"names the unknown rule {below!r}", rule=name)
             edges[name] = found.first
     _check_left_recursion(edges)
@@ -152,7 +152,7 @@ _SAFE = frozenset({n.Literal, n.Class, n.AnyChar, n.Sequence, n.Choice, n.Contro
 
 
 def _check_node(rule: str, node: n.Node, grammar: n.Grammar, known: Mapping[str, bool]) -> None:
-    if isinstance(node, n.Ref) and node.name not in grammar.rules:
+    if isinstance(node, n.Ref) and not grammar.has(node.name):
         raise GrammarError(f"names the unknown rule {node.name!r}", rule=rule)
     if isinstance(node, n.Repeat):
         if nullable(node.item, known):
@@ -187,19 +187,41 @@ def _check_left_recursion(edges: Mapping[str, Collection[str]]) -> None:
                 del path[top]
             elif below in path:
                 raise GrammarError("refers to itself before it consumes anything (left recursion)", rule=below)
-            elif below not in done and edges[below]:
+            elif below not in done and edges.get(below):
                 path[below] = iter(edges[below])
 
 
 def complete(grammar: n.Grammar) -> bool:
     """True: nothing in any rule leads into a dead end."""
     known = {name: facts(body) for name, body in grammar.rules.items()}
-    return not any(found.dead for found in known.values()) and len(productive(grammar.rules, known)) == len(known)
+    if any(found.dead for found in known.values()):
+        return False
+    later = grammar.later
+    waiting = () if later is None else {name for found in known.values() for name in found.names if name in later}
+    live = productive(grammar.rules, known, waiting)
+    return live.issuperset(known)
 
 
-def productive(rules: Mapping[str, n.Node], known: Mapping[str, Facts]) -> frozenset[str]:
-    """The rules among those of ``known`` that some finite text completes; look-aheads, which only forbid, aside."""
-    live: set[str] = set()
+def whole(grammar: n.Grammar) -> n.Grammar:
+    """``grammar`` with all rules made."""
+    if grammar.later is None:
+        return grammar
+    rules = dict(grammar.rules)
+    work = list(rules)
+    while work:
+        for name in facts(rules[work.pop()]).names:
+            if name not in rules and name in grammar.later:
+                rules[name] = grammar.later[name]
+                work.append(name)
+    return n.Grammar(rules, grammar.start, grammar.recovery)
+
+
+def productive(rules: Mapping[str, n.Node], known: Mapping[str, Facts], live: Collection[str] = ()) -> frozenset[str]:
+    """The rules among those of ``known`` that some finite text completes; look-aheads, which only forbid, aside.
+
+    ``live``: others of which that is known.
+    """
+    live = set(live)
     waiting: list[str] = []
     for name in reversed(list(known)):  # what a rule needs mostly stands behind it
         found = known[name]
@@ -240,3 +262,21 @@ def completes(node: n.Node, live: Collection[str]) -> bool:
         joined = [node.separator] if len(needed) > 1 else []
         return all(completes(item, live) for item in (*needed, *joined))
     return True
+
+
+def check_bounded(grammar: n.Grammar, item: n.Node, rule: str, inside: list[str]) -> None:
+    """GrammarError where ``item``, looked for ahead in ``rule``, is not regular and bounded. inside: rules passed."""
+    for node in walk(item):
+        if isinstance(node, n.Repeat) and node.max is None:
+            raise GrammarError("looks ahead over an unbounded repeat; give it a maximum", rule=rule)
+        if isinstance(node, n.Until | n.UntilConfirmed | n.Without | n.Peek | n.Negate | n.Permutation):
+            raise GrammarError(f"looks ahead over {type(node).__name__}, which is not regular", rule=rule)
+        if isinstance(node, n.Ref):
+            if node.name in inside:
+                raise GrammarError(f"looks ahead through the recursive rule {node.name!r}", rule=rule)
+            check_bounded(grammar, grammar.rule(node.name), rule, [*inside, node.name])
+
+
+def weight(node: n.Node) -> int:
+    """About how many instructions ``node`` compiles to."""
+    return sum(len(part.data) if isinstance(part, n.Literal) else 1 for part in walk(node))

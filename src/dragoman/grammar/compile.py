@@ -6,8 +6,7 @@ fill it in. Rules are compiled one by one and linked at the end. Nothing here ru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Collection, Mapping
 from itertools import repeat
 from typing import Any, NoReturn
 
@@ -15,17 +14,16 @@ from dragoman.errors import GrammarError, LimitError
 from dragoman.grammar import analysis
 from dragoman.grammar import nodes as n
 from dragoman.grammar.blocks import Block, Code
-from dragoman.grammar.facts import facts
+from dragoman.grammar.facts import UNROLL, facts
+from dragoman.grammar.liveness import live_in
 from dragoman.grammar.program import ATOMIC, Op, Program
-from dragoman.grammar.utf8 import ANY, byte_sequences
+from dragoman.grammar.utf8 import ANY, byte_sets
 from dragoman.limits import DEFAULT, Limits
 
-# A counted repeat whose copies stay below this many instructions is written out; longer ones count at run time.
-_UNROLL = 24
+_UNBOUNDED = 1 << 62
 
-_BYTES, _SPLIT, _CALL = int(Op.BYTES), int(Op.SPLIT), int(Op.CALL)
+_BYTES = int(Op.BYTES)
 _BIT = tuple(1 << byte for byte in range(256))
-_ENDS = frozenset(map(int, (Op.ACCEPT, Op.MATCH, Op.RETURN)))
 
 
 def compile_reader(
@@ -40,13 +38,20 @@ def compile_reader(
 
 
 def compile_writer(
-    grammar: n.Grammar, *, controls: Mapping[str, int] | None = None, limits: Limits = DEFAULT
+    grammar: n.Grammar,
+    *,
+    controls: Mapping[str, int] | None = None,
+    limits: Limits = DEFAULT,
+    on_demand: bool = False,
 ) -> Program:
     """The writer program: threads are a set, tags and commits vanish, what cannot be completed is cut away.
 
+    on_demand: rules in which nothing can be wrong may be compiled when they are entered, see :meth:`Program.enter`.
     Raises: as compile_reader; GrammarError also where no text at all can be written.
     """
-    program = _Compiler(grammar, controls, limits).program(ordered=False)
+    if on_demand and (found := _Compiler(grammar, controls, limits).begun()) is not None:
+        return found
+    program = _Compiler(analysis.whole(grammar), controls, limits).program(ordered=False)
     if not program.live[program.entries[program.start]]:
         raise GrammarError("no text can be written: every way through ends in a dead end", rule=grammar.start)
     return program
@@ -60,8 +65,13 @@ class _Compiler:
         self.controls = controls
         self.limits = limits
         self.known = analysis.check(grammar)
+        self.most = limits.program_instructions
         self.code: list[Code] = []
         self.links: list[tuple[int, str]] = []
+        self.rule_entry: dict[str, int] = {}
+        self.complete_rules: list[tuple[int, int, n.Node]] = []
+        self.doors: dict[str, int] | None = None  # rule -> ENTER, where rules are compiled on demand
+        self.back = -1
         self.sets: set[int] = set()  # of bytes, but for single ones
         self.letters: set[int] = set()  # single bytes
         self.symbols: dict[int, int] = {}
@@ -73,38 +83,86 @@ class _Compiler:
         self.closed = True  # nothing outside the rule was asked for so far
 
     def program(self, *, ordered: bool) -> Program:
+        """All of it."""
         self.ordered = ordered
-        back = self.add(Op.RETURN, None, -1)
-        rule_entry: dict[str, int] = {}
-        closed: list[tuple[int, int, n.Node]] = []
+        self.back = self.add(Op.RETURN, None, -1)
         # The start rule last: what it calls then stands before it, as inside a rule.
-        for name, node in reversed(list(self.grammar.rules.items())):
-            self.rule = name
-            self.closed = True
-            start = len(self.code)
-            rule_entry[name] = self.block(node) if facts(node).plain else self.emit(node, back)
-            if self.closed:
-                closed.append((start, len(self.code), node))
-        accept = self.add(Op.ACCEPT, None, -1)
-        entries: dict[str, int] = {}
-        for name in (self.grammar.start, *(point.rule for point in self.grammar.recovery.values())):
-            entries[name] = self.add(Op.CALL, rule_entry[name], accept)
+        for name in reversed(list(self.grammar.rules)):
+            self.emit_rule(name)
+        entries = self.entries()
         for at, name in self.links:
             op, _, following = self.code[at]
-            target = rule_entry[name]
+            target = self.rule_entry[name]
             self.code[at] = (Op.JUMP, None, target) if op == Op.JUMP else (op, target, following)
+        live = bytes([1]) * len(self.code) if analysis.complete(self.grammar) else live_in(self.code)
+        return self.made(entries, live)
+
+    def begun(self) -> Program | None:
+        """What a writer needs before it enters other rules; None where all must be compiled to tell what is wrong."""
+        if not analysis.complete(self.grammar):
+            return None
+        self.ordered = False
+        self.back = self.add(Op.RETURN, None, -1)
+        self.doors = {}
+        size = 0
+        for name, node in self.grammar.rules.items():
+            found = facts(node)
+            if found.simple and name != self.grammar.start:
+                size += found.size
+        if size > self.most:
+            return None
+        for name, node in self.grammar.rules.items():
+            if name == self.grammar.start or not facts(node).simple:
+                self.emit_rule(name)
+        entries = self.entries()
+        if len(self.code) + size > self.most:
+            return None
+        program = self.made(entries, bytes([1]) * len(self.code))
+        self.most = _UNBOUNDED  # what is still to come was counted
+        return program
+
+    def made(self, entries: dict[str, int], live: bytes) -> Program:
         return Program(
-            code=tuple(self.code),
+            code=self.code,
             entries=entries,
             start=self.grammar.start,
             recovery=dict(self.grammar.recovery),
             symbols=dict(self.symbols),
-            live=bytes([1]) * len(self.code) if analysis.complete(self.grammar) else _live(self.code),
-            ordered=ordered,
-            rule_at={at: name for name, at in rule_entry.items()},
-            closed=tuple(closed),
+            live=live,
+            ordered=self.ordered,
+            rule_entry=self.rule_entry,
+            closed=self.complete_rules,
             sets=frozenset(self.sets.union([_BIT[letter] for letter in self.letters])),
+            open=self.entry if self.doors is not None else None,
         )
+
+    def entries(self) -> dict[str, int]:
+        accept = self.add(Op.ACCEPT, None, -1)
+        names = (self.grammar.start, *(point.rule for point in self.grammar.recovery.values()))
+        return {name: self.add(Op.CALL, self.rule_entry[name], accept) for name in names}
+
+    def entry(self, name: str) -> int:
+        """Where the rule ``name`` begins; it is compiled if it was not."""
+        known = self.rule_entry.get(name)
+        return self.emit_rule(name) if known is None else known
+
+    def emit_rule(self, name: str) -> int:
+        node = self.grammar.rule(name)
+        self.rule = name
+        self.closed = True
+        start = len(self.code)
+        entry = self.rule_entry[name] = self.block(node) if facts(node).plain else self.emit(node, self.back)
+        if self.closed:
+            self.complete_rules.append((start, len(self.code), node))
+        return entry
+
+    def door(self, name: str) -> int:
+        """Where the rule ``name`` begins, or the instruction that will lead there."""
+        assert self.doors is not None
+        at = self.rule_entry.get(name, self.doors.get(name))
+        if at is None:
+            at = self.doors[name] = self.add(Op.ENTER, name, -1)
+        return at
 
     def block(self, node: n.Node) -> int:
         """Code for a rule of characters alone, with a return of its own: copied where it was made before."""
@@ -119,12 +177,12 @@ class _Compiler:
         block: Block = found.block
         self.sets |= block.sets
         entry = block.add(self.code)
-        if len(self.code) > self.limits.program_instructions:
+        if len(self.code) > self.most:
             self.too_large()
         return entry
 
     def add(self, op: Op, argument: Any, following: int) -> int:
-        if len(self.code) >= self.limits.program_instructions:
+        if len(self.code) >= self.most:
             self.too_large()
         self.code.append((int(op), argument, following))
         return len(self.code) - 1
@@ -150,18 +208,18 @@ class _Compiler:
         self.letters.update(data)
         behind = (following, *range(at, at + len(data) - 1))
         code += zip(repeat(_BYTES), [_BIT[byte] for byte in reversed(data)], behind)
-        if len(code) > self.limits.program_instructions:
+        if len(code) > self.most:
             self.too_large()
         return len(code) - 1
 
     def char_class(self, node: n.Class, following: int) -> int:
-        ways = _byte_sets(node.ranges)
+        ways = byte_sets(node.ranges)
         if len(ways) == 1:
             return self.chain(ways[0], following)
         return self.alternatives([self.chain(sets, following) for sets in ways])
 
     def any_char(self, node: n.AnyChar, following: int) -> int:
-        return self.alternatives([self.chain(sets, following) for sets in _byte_sets(ANY)])
+        return self.alternatives([self.chain(sets, following) for sets in byte_sets(ANY)])
 
     def chain(self, sets: Collection[int], following: int) -> int:
         """One byte of each of ``sets``, the last first."""
@@ -170,7 +228,7 @@ class _Compiler:
         for bits in sets:
             code.append((_BYTES, bits, following))
             following = len(code) - 1
-        if len(code) > self.limits.program_instructions:
+        if len(code) > self.most:
             self.too_large()
         return following
 
@@ -193,7 +251,7 @@ class _Compiler:
         if node.max == 0:
             return following
         rounds = node.min + 1 if node.max is None else node.max
-        if rounds == 1 or self.in_guard or rounds * _weight(node.item) <= _UNROLL:
+        if rounds == 1 or self.in_guard or rounds * analysis.weight(node.item) <= UNROLL:
             return self.unrolled(node, following)
         loop = self.add(Op.LOOP, None, -1)
         body = self.emit(node.item, self.add(Op.AGAIN, 1, loop))
@@ -273,6 +331,9 @@ class _Compiler:
         if self.in_guard:
             return self.inlined(node, following)
         tail = self.code[following][0] == Op.RETURN
+        if self.doors is not None:
+            target = self.door(node.name)
+            return self.add(Op.JUMP, None, target) if tail else self.add(Op.CALL, target, following)
         at = self.add(Op.JUMP, None, -1) if tail else self.add(Op.CALL, None, following)
         self.links.append((at, node.name))
         return at
@@ -281,7 +342,7 @@ class _Compiler:
         if node.name in self.inlining:
             raise GrammarError(f"looks ahead through the recursive rule {node.name!r}", rule=self.rule)
         self.inlining.append(node.name)
-        entry = self.emit(self.grammar.rules[node.name], following)
+        entry = self.emit(self.grammar.rule(node.name), following)
         self.inlining.pop()
         return entry
 
@@ -299,26 +360,13 @@ class _Compiler:
         self.closed = False
         key = (item, self.ordered)
         if key not in self.guards:
-            self._check_bounded(item)
+            analysis.check_bounded(self.grammar, item, self.rule, self.inlining)
             outer, self.in_guard = self.in_guard, True
             if outer:
                 raise GrammarError("looks ahead inside a look-ahead", rule=self.rule)
             self.guards[key] = self.emit(item, self.add(Op.MATCH, None, -1))
             self.in_guard = outer
         return self.guards[key]
-
-    def _check_bounded(self, item: n.Node) -> None:
-        for node in analysis.walk(item):
-            if isinstance(node, n.Repeat) and node.max is None:
-                raise GrammarError("looks ahead over an unbounded repeat; give it a maximum", rule=self.rule)
-            if isinstance(node, n.Until | n.UntilConfirmed | n.Without | n.Peek | n.Negate | n.Permutation):
-                raise GrammarError(f"looks ahead over {type(node).__name__}, which is not regular", rule=self.rule)
-            if isinstance(node, n.Ref) and node.name not in self.inlining:
-                self.inlining.append(node.name)
-                self._check_bounded(self.grammar.rules[node.name])
-                self.inlining.pop()
-            elif isinstance(node, n.Ref):
-                raise GrammarError(f"looks ahead through the recursive rule {node.name!r}", rule=self.rule)
 
     _EMIT: Mapping[type, Any] = {
         n.Literal: literal,
@@ -343,84 +391,3 @@ class _Compiler:
 
 def _unknown(self: _Compiler, node: n.Node, following: int) -> NoReturn:
     raise GrammarError(f"{type(node).__name__} must be lowered before it is compiled", rule=self.rule)
-
-
-def _weight(node: n.Node) -> int:
-    """About how many instructions ``node`` compiles to."""
-    return sum(len(part.data) if isinstance(part, n.Literal) else 1 for part in analysis.walk(node))
-
-
-@lru_cache(maxsize=512)
-def _byte_sets(ranges: tuple[tuple[int, int], ...]) -> list[list[int]]:
-    """The ways to write one of these characters, each a list of byte sets (256 bits), the last byte first."""
-    return [[(1 << (high + 1)) - (1 << low) for low, high in reversed(sequence)] for sequence in byte_sequences(ranges)]
-
-
-def _live(code: list[Code]) -> bytes:
-    """1 where a parse can still be completed: least fixpoint, look-aheads not considered (they only forbid)."""
-    live = bytearray(len(code))
-    # Code is emitted back to front, so most of what an instruction depends on comes before it: two looks at each
-    # settle all but what loops and calls leave open.
-    waiting: list[int] = []
-    for at, (op, argument, following) in enumerate(code):
-        if (argument and live[following]) if op == _BYTES else _is_live(op, argument, following, code, live):
-            live[at] = 1
-        else:
-            waiting.append(at)
-    waiting = [at for at in waiting if not _enlivened(at, code, live)]
-    users: dict[int, list[int]] = {}
-    for at in waiting:
-        for below in _depends_on(code[at], code):
-            users.setdefault(below, []).append(at)
-    work = waiting
-    while work:
-        at = work.pop()
-        if not live[at] and _enlivened(at, code, live):
-            work += users.get(at, ())
-    return bytes(live)
-
-
-def _enlivened(at: int, code: list[Code], live: bytearray) -> bool:
-    op, argument, following = code[at]
-    if (argument and live[following]) if op == _BYTES else _is_live(op, argument, following, code, live):
-        live[at] = 1
-        return True
-    return False
-
-
-def _depends_on(instruction: Code, code: list[Code]) -> Iterable[int]:
-    op, argument, following = instruction
-    if op == Op.SPLIT:
-        return argument  # type: ignore[no-any-return]
-    if op == Op.CALL:
-        return (argument, following)
-    if op == Op.LOOP:
-        return argument[2:4]  # type: ignore[no-any-return]
-    if op == Op.PERM:
-        return (*argument[0], *argument[1], argument[3])
-    if op == Op.AGAIN:
-        return (code[following][1][3],)
-    return () if following < 0 else (following,)
-
-
-def _is_live(op: int, argument: Any, following: int, code: list[Code], live: bytearray) -> bool:
-    # The most frequent first; plain numbers compare faster than the names of the enum.
-    if op == _SPLIT:
-        return any(live[target] for target in argument)
-    if op == _CALL:
-        return bool(live[argument] and live[following])
-    if op == _BYTES:
-        return bool(argument and live[following])
-    if op in _ENDS:
-        return True
-    if op == Op.LOOP:
-        least, _, body, out, _ = argument
-        return bool(live[out] and (least == 0 or live[body]))
-    if op == Op.PERM:
-        first, later, required, out = argument
-        needed = [i for i in range(len(first)) if required >> i & 1]
-        return bool(live[out] and all(live[first[i]] for i in needed) and all(live[later[i]] for i in needed[1:]))
-    if op == Op.AGAIN:
-        _loop, target, _ = code[following]
-        return bool(live[target[3]])
-    return bool(live[following])

@@ -14,9 +14,17 @@ if TYPE_CHECKING:
     from dragoman.grammar.blocks import Block
 
 
+# A counted repeat whose copies stay below this many instructions is written out; longer ones count at run time.
+UNROLL = 24
+# Instructions for one range of characters, at most: as many sequences of up to four sets of bytes as it comes to.
+_CHARACTER = 72
+
+
 @dataclass(slots=True)
 class Facts:
     """names: the rules it names, in order. first: those it may enter before it consumes anything.
+
+    simple: it is made of characters and rules alone. size: instructions that it needs at most, where it is simple.
 
     plain: it is made of characters alone: its code is the same wherever it stands, and kept as ``block`` once it was
     asked for twice. empty: it may match the empty string. dead: some part of it has no text, whatever the rules are.
@@ -28,6 +36,8 @@ class Facts:
     empty: bool = False
     dead: bool = False
     odd: bool = False
+    simple: bool = True
+    size: int = 2
     plain: bool = True
     uses: int = 0
     block: Block | None = None
@@ -40,7 +50,7 @@ def facts(node: n.Node) -> Facts:
     except AttributeError:
         found = Facts([], [])
         found.empty = _look(node, found, True)
-        found.plain = found.plain and not found.names
+        found.plain = found.simple and not found.names
         object.__setattr__(node, "facts", found)
         return found
 
@@ -48,7 +58,9 @@ def facts(node: n.Node) -> Facts:
 def _look(node: n.Node, found: Facts, first: bool) -> bool:
     """Whether ``node`` may be empty; what is in it goes to ``found``. ``first``: nothing was consumed before it."""
     if type(node) is n.Literal:
+        found.size += len(node.data)
         return not node.data
+    found.size += 2
     if type(node) is n.Ref:
         found.names.append(node.name)
         if first:
@@ -67,9 +79,12 @@ def _look(node: n.Node, found: Facts, first: bool) -> bool:
         return empty
     if type(node) is n.Class:
         found.dead = found.dead or not node.ranges
+        found.size += len(node.ranges) * _CHARACTER
         return False
     if type(node) is n.Repeat:
+        before = found.size
         empty = _look(node.item, found, first)
+        found.size += (found.size - before) * UNROLL + 2 * UNROLL
         if empty or node.min < 0 or (node.max is not None and node.max < node.min):
             found.odd = True
         return empty or node.min == 0
@@ -78,8 +93,9 @@ def _look(node: n.Node, found: Facts, first: bool) -> bool:
 
 def _other(node: n.Node, found: Facts, first: bool) -> bool:
     if type(node) is n.AnyChar:
+        found.size += _CHARACTER
         return False
-    found.plain = False
+    found.simple = False
     if type(node) is n.Control:
         return False
     if type(node) is n.Commit:

@@ -2,7 +2,7 @@ cimport cython
 
 cdef int _DEAD, _NEVER, _NEW, _ASK, _TAIL, _SPARE, _LONGEST
 cdef int _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN, _COUNT, _LOOP, _AGAIN, _MARK, _PERM
-cdef int _SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT
+cdef int _SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT, _ENTER
 
 cdef long long _packed(long long at, long long frame, long long guard)
 
@@ -19,8 +19,8 @@ cdef class Position:
 
 @cython.final
 cdef class Automaton:
+    cdef public object program
     cdef public list args
-    cdef public int program_size
     cdef public int code_size
     cdef public signed char[::1] op
     cdef public int[::1] then
@@ -75,15 +75,16 @@ cdef class Automaton:
     cpdef int looking(self, int op, object argument, int guard) except -2
     cpdef list loop_ways(self, int at, int frame, int guard)
     cpdef list perm_ways(self, int at, int frame, int guard)
-    cdef int target(self, int at) noexcept
+    cdef int target(self, int at) except -2
+    cpdef int entered(self, int at) except -2
+    @cython.locals(code=list, size=int, more=int, at=int, op=int, following=int)
+    cpdef read(self)
     @cython.locals(found=int, size=int, chain=list)
     cpdef int known(self, int at) except -3
     @cython.locals(chain=list)
     cpdef int returning(self, int at, int back) except -2
     @cython.locals(at=int, known=int)
     cpdef int head(self, object bits, int following) except -2
-    @cython.locals(own=list)
-    cpdef int moved(self, Automaton other, int at) except -2
     @cython.locals(at=int, op=int, frame=int, known=int, ways=list, after=cython.longlong)
     cpdef long long settled(self, long long thread) except *
     @cython.locals(link=tuple)

@@ -20,6 +20,7 @@ import numpy as np
 from dragoman.errors import LimitError
 from dragoman.grammar.byte_sets import ByteSets
 from dragoman.grammar.guards import Guards
+from dragoman.grammar.program import Program
 from dragoman.limits import Limits
 
 DEAD = -1
@@ -34,7 +35,7 @@ _LONGEST = 3  # bytes behind the first one of a character
 # Numbers of program.Op, where the loops of this file need them as constants.
 _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN = 0, 1, 2, 3, 4, 5
 _COUNT, _LOOP, _AGAIN, _MARK, _PERM = 9, 10, 11, 12, 13
-_SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT = 14, 15, 16, 17, 18, 19, 20, 21
+_SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT, _ENTER = 14, 15, 16, 17, 18, 19, 20, 21, 22
 
 
 class Position:
@@ -59,15 +60,18 @@ class Automaton:
     exits, symbols, accepts: by state; what it can do without a byte.
     """
 
-    def __init__(self, code: tuple[tuple[int, Any, int], ...], live: bytes, guards: Guards, bases: int, limits: Limits):
+    def __init__(self, program: Program, guards: Guards, bases: int, limits: Limits):
+        self.program = program
+        code = program.code[: len(program.live)]
+        spare = max(_SPARE, len(code) // 2)
         self.args = [argument for _, argument, _ in code]
-        self.program_size = self.code_size = len(code)
-        self.op = array("b", bytes([op for op, _, _ in code]) + bytes(_SPARE))
-        self.then = array("i", np.array([following for _, _, following in code] + [0] * _SPARE, np.int32).tobytes())
-        self.live = array("B", live + bytes(_SPARE))
+        self.code_size = len(code)
+        self.op = array("b", bytes([op for op, _, _ in code]) + bytes(spare))
+        self.then = array("i", np.array([following for _, _, following in code] + [0] * spare, np.int32).tobytes())
+        self.live = array("B", program.live + b"\1" * spare)
         # By instruction, of those that wait for one of several bytes: the one that stands for all that do the same.
-        self.same = array("i", b"\xff" * 4 * (len(code) + _SPARE))
-        self.heads: dict[tuple[Any, int], int] = {}  # (set of bytes, what follows) -> instruction
+        self.same = array("i", b"\xff" * 4 * (len(code) + spare))
+        self.heads = program.heads
         self.guards = guards
         self.limits = limits
         self.bases = bases
@@ -96,7 +100,7 @@ class Automaton:
         self.row_count = 0
         self.reached = _DEAD
         self.stopped = 0
-        self.set_of = array("i", b"\xff" * 4 * (len(code) + _SPARE))  # by instruction: the number of its set of bytes
+        self.set_of = array("i", b"\xff" * 4 * (len(code) + spare))  # by instruction: the number of its set of bytes
         self.byte_sets = ByteSets()
         self.runs = self.byte_sets.runs
         self.class_of = array("i", bytes(4 * 256))  # by byte
@@ -104,6 +108,7 @@ class Automaton:
         self.class_turn, self.class_thread = (array("q", bytes(8 * 1024)) for _ in range(2))
         self.class_count = 1
         self.turn = 0
+        self.read()
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -186,6 +191,8 @@ class Automaton:
             return self.perm_ways(at, frame, guard)
         if op == _CALL:
             return [_packed(argument, self.frame(((self.then[at], 0, frame),)), guard)]
+        if op == _ENTER:
+            return [_packed(self.entered(at), frame, guard)]
         if op in (_COUNT, _MARK):
             return [_packed(self.then[at], self.frame(((self.then[at], 0, frame),)), guard)]
         if op in (_BYTES, _SYMBOL, _ACCEPT, _MATCH):
@@ -280,9 +287,34 @@ class Automaton:
 
     def target(self, at: int) -> int:
         """The instruction that a jump at ``at`` leads to."""
-        while self.op[at] == _JUMP:
-            at = self.then[at]
+        while self.op[at] in (_JUMP, _ENTER):
+            at = self.then[at] if self.op[at] == _JUMP else self.entered(at)
         return at
+
+    def entered(self, at: int) -> int:
+        """Where the ENTER at ``at`` leads: the rule is compiled if it was not."""
+        self.program.enter(at)
+        self.read()
+        self.op[at], self.then[at] = _JUMP, self.program.code[at][2]
+        return self.then[at]
+
+    def read(self) -> None:
+        """Take over the instructions that the program got since."""
+        code = self.program.code
+        size = len(code)
+        if size > len(self.op):
+            more = max(size, 2 * len(self.op)) - len(self.op)
+            self.op, self.live = longer("b", self.op, more), longer("B", self.live, more, b"\1")
+            self.then = longer("i", self.then, 4 * more)
+            self.same = longer("i", self.same, 4 * more, b"\xff")
+            self.set_of = longer("i", self.set_of, 4 * more, b"\xff")
+        for at in range(self.code_size, size):
+            op, argument, following = code[at]
+            self.args.append(argument)
+            self.op[at], self.then[at] = op, following
+            if op == _BYTES:
+                self.live[at] = self.live[following]
+        self.code_size = size
 
     def known(self, at: int) -> int:
         """What ``same`` says of the BYTES at ``at``."""
@@ -307,6 +339,8 @@ class Automaton:
             size += 1
             if found != _TAIL:
                 found = self.heads.setdefault((self.args[at], found), at)
+                if found >= self.code_size:
+                    self.read()
             elif size > _LONGEST:
                 found = at
             self.same[at] = found
@@ -332,27 +366,12 @@ class Automaton:
             following = following if known < 0 else known
         at = self.heads.get((bits, following), _DEAD)
         if at < 0:
-            at = self.code_size
-            if at == len(self.op):
-                self.op, self.live = longer("b", self.op, at), longer("B", self.live, at)
-                self.then = longer("i", self.then, 4 * at)
-                self.same = longer("i", self.same, 4 * at, b"\xff")
-                self.set_of = longer("i", self.set_of, 4 * at, b"\xff")
-            self.code_size = at + 1
-            self.args.append(bits)
-            self.op[at], self.then[at], self.live[at] = _BYTES, following, self.live[following]
-            self.heads[bits, following] = at
+            code = self.program.code
+            at = self.heads[bits, following] = len(code)
+            code.append((_BYTES, bits, following))
+        if at >= self.code_size:
+            self.read()
             self.known(at)
-        return at
-
-    def moved(self, other: Automaton, at: int) -> int:
-        """The instruction here that is ``at`` in another automaton of the same program."""
-        own = []
-        while at >= other.program_size:
-            own.append(other.args[at])
-            at = other.then[at]
-        while own:
-            at = self.head(own.pop(), at)
         return at
 
     # -- states ----------------------------------------------------------------------------------------------------

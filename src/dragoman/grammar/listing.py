@@ -35,12 +35,14 @@ def byte_set(bits: int) -> str:
 def program(program: Program) -> str:
     """One line an instruction: index, operation, argument, successor; dead code is marked ``x``, rules are named."""
     lines = [f"# {'reader' if program.ordered else 'writer'} program, {len(program)} instructions"]
+    rule_at = {at: name for name, at in program.rule_entry.items()}
     for at, (op, argument, following) in enumerate(program.code):
-        if at in program.rule_at:
-            lines.append(f"{program.rule_at[at]}:")
+        if at in rule_at:
+            lines.append(f"{rule_at[at]}:")
         shown = byte_set(argument) if op == Op.BYTES else "" if argument is None else str(argument)
         after = "" if following < 0 else f" -> {following}"
-        lines.append(f"{at:6d}{' ' if program.live[at] else 'x'} {Op(op).name:14s} {shown}{after}")
+        dead = at < len(program.live) and not program.live[at]
+        lines.append(f"{at:6d}{'x' if dead else ' '} {Op(op).name:14s} {shown}{after}")
     entries = ", ".join(f"{name} at {at}" for name, at in program.entries.items())
     return "\n".join([*lines, f"# entries: {entries}"])
 

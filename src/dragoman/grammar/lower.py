@@ -20,6 +20,7 @@ from dragoman.grammar.nodes import (
     Duplex,
     Gbnf,
     Grammar,
+    Later,
     Negate,
     Node,
     Peek,
@@ -34,7 +35,7 @@ from dragoman.grammar.nodes import (
     seq,
 )
 from dragoman.grammar.notation.gbnf_read import read_gbnf
-from dragoman.grammar.schema import SchemaOptions, compile_schema
+from dragoman.grammar.schema import SchemaOptions, begin_schema, compile_schema
 from dragoman.limits import DEFAULT, Limits
 
 Mode = OneOf["reader", "writer"]
@@ -47,23 +48,51 @@ def lower(
     options: SchemaOptions | None = None,
     limits: Limits = DEFAULT,
     warnings: list[str] | None = None,
+    on_demand: bool = False,
 ) -> Grammar:
     """The side ``mode`` of ``grammar``; the writer's has no recovery points.
 
-    ``warnings`` takes what ``options.lenient`` leaves out of a schema.
+    ``warnings`` takes what ``options.lenient`` leaves out of a schema. on_demand: rules of schemas in which nothing can
+    be wrong are made when they are asked for: for programs that are compiled on demand, see ``Grammar.later``.
     Raises GrammarError for a reference to no rule, and what :func:`compile_schema` and :func:`read_gbnf` raise.
     """
     lowering = _Lowering(grammar, mode, options or SchemaOptions(), limits, warnings)
+    later = lowering.later = _Later() if on_demand else None
     roots = [grammar.start]
     if mode == "reader":
         roots += [recovery.rule for recovery in grammar.recovery.values()]
     work, lowered = list(reversed(roots)), dict[str, Node]()
     while work:
         name = work.pop()
-        if name not in lowered:
+        if name not in lowered and not (later is not None and name in later and not lowering.has(name)):
             lowered[name] = lowering.rule(name)
             work.extend(reversed(lowering.take_references()))
-    return Grammar(lowered, grammar.start, dict(grammar.recovery) if mode == "reader" else {})
+    recovery = dict(grammar.recovery) if mode == "reader" else {}
+    return Grammar(lowered, grammar.start, recovery, later if later is not None and later.by_head else None)
+
+
+class _Later:
+    """The rules of several schemas that were not made at once."""
+
+    def __init__(self) -> None:
+        self.by_head: dict[str, Later] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in (self._of(str(name)) or ())
+
+    def __getitem__(self, name: str) -> Node:
+        found = self._of(name)
+        if found is None:
+            raise KeyError(name)
+        return found[name]
+
+    def _of(self, name: str) -> Later | None:
+        """Where the rule ``name`` would be; the rules for any JSON are the same for all."""
+        head, _, rest = name.partition(".")
+        found = self.by_head.get(head)
+        if found is None and head == "schema" and rest.startswith("json."):
+            return next(iter(self.by_head.values()), None)
+        return found
 
 
 class _Lowering:
@@ -81,6 +110,11 @@ class _Lowering:
         self._added: dict[str, Node] = {}
         self._expanded: dict[tuple[str, str], Ref] = {}
         self._references: list[str] = []
+        self.later: _Later | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a rule of this name that is made already."""
+        return name in self._added or name in self._rules
 
     def rule(self, name: str) -> Node:
         """The rule ``name``, lowered."""
@@ -146,7 +180,8 @@ class _Lowering:
                 raise LimitError("the schema is nested too deep", bound="schema_nodes", limit=limit) from None
             # Any-JSON rules are the same for all schemas, so they share one set.
             json_prefix = "schema.json" if "schema" not in self._heads else f"{name}.json"
-            return name, compile_schema(
+            making = begin_schema if self.later is not None else compile_schema
+            made = making(
                 parsed,
                 name=name,
                 options=self._options,
@@ -154,6 +189,11 @@ class _Lowering:
                 json_prefix=json_prefix,
                 warnings=self._warnings,
             )
+            if self.later is None or isinstance(made, dict):
+                assert isinstance(made, dict)
+                return name, made
+            self.later.by_head[name] = made[1]
+            return name, made[0]
 
         return self._expand("schema", text, rules)
 

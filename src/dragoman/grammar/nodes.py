@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from dragoman.grammar.facts import Facts
@@ -215,13 +215,35 @@ class Recovery:
     quiet: bool = False
 
 
+class Later(Protocol):
+    """Rules that are made when they are asked for."""
+
+    def __contains__(self, name: object) -> bool: ...
+    def __getitem__(self, name: str) -> Node: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Rules by name, the start rule, and the recovery point of each commit label."""
+    """Rules by name, the start rule, and the recovery point of each commit label.
+
+    later: further rules of a writer, each made when it is asked for. Nothing is wrong with them, and none can be empty.
+    """
 
     rules: Mapping[str, Node]
     start: str = "root"
     recovery: Mapping[str, Recovery] = field(default_factory=dict)
+    later: Later | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a rule of this name, made or not."""
+        return name in self.rules or (self.later is not None and name in self.later)
+
+    def rule(self, name: str) -> Node:
+        """The rule of this name; KeyError where there is none."""
+        found = self.rules.get(name)
+        if found is None and self.later is not None:
+            return self.later[name]
+        return self.rules[name] if found is None else found
 
 
 EMPTY = Literal(b"")

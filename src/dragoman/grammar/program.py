@@ -1,4 +1,6 @@
-"""The compiled grammar: a flat, immutable list of instructions that requests share.
+"""The compiled grammar: a flat list of instructions that requests share.
+
+An instruction that is there stays as it is, but for ENTER; a writer's program grows where rules are compiled on demand.
 
 Every instruction is a tuple ``(op, argument, next)``; ``next`` is the index of the instruction that follows.
 
@@ -25,12 +27,13 @@ Every instruction is a tuple ``(op, argument, next)``; ``next`` is the index of 
 | REFUSE | guard | what follows must not begin with it |
 | MATCH | | a guard's language is complete |
 | ACCEPT | | the parse is complete |
+| ENTER | rule | compile the rule and go on there; the instruction is a JUMP from then on |
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -64,33 +67,46 @@ class Op(IntEnum):
     REFUSE = 19
     MATCH = 20
     ACCEPT = 21
+    ENTER = 22
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A compiled grammar. Immutable but for ``memo``, where :meth:`Machine.of` keeps the states made so far.
+    """A compiled grammar; ``memo`` is where :meth:`Machine.of` keeps the states made so far.
 
     code: the instructions. entries: rule -> index where a run of that rule starts (start rule and recovery rules).
-    symbols: control token id -> symbol (>= 256). live[pc] is 1 where the parse can still be completed from pc.
+    symbols: control token id -> symbol (>= 256). live[pc] is 1 where the parse can still be completed
+    from pc, as it always can from what was added later.
     ordered: reader (priorities, events) or writer (threads are a set).
     sets: the byte sets (256 bits) of its instructions.
-    closed: (start, end, node), ascending: code[start:end] is the whole of a rule that needs nothing but itself.
+    rule_entry: rule -> its first instruction. closed: (start, end, node), ascending: code[start:end] is the whole of a
+    rule that needs nothing but itself. open: compiles a rule and says where it begins; None where all are compiled.
+    heads: (set of bytes, what follows) -> instruction, of those that an automaton added or takes for equal.
     """
 
-    code: tuple[tuple[int, Any, int], ...]
+    code: list[tuple[int, Any, int]]
     entries: Mapping[str, int]
     start: str
     recovery: Mapping[str, Recovery]
     symbols: Mapping[int, int]
     live: bytes
     ordered: bool
-    rule_at: Mapping[int, str] = field(default_factory=dict)  # first instruction of each rule -> its name
-    closed: tuple[tuple[int, int, Node], ...] = ()
+    rule_entry: Mapping[str, int] = field(default_factory=dict)
+    closed: list[tuple[int, int, Node]] = field(default_factory=list)
     sets: frozenset[int] = frozenset()
+    open: Callable[[str], int] | None = None
+    heads: dict[tuple[int, int], int] = field(default_factory=dict)
     memo: object | None = None
 
     def __len__(self) -> int:
         return len(self.code)
+
+    def enter(self, at: int) -> None:
+        """Compile the rule behind the ENTER at ``at``, if that is still to be done. Its owner's lock holds it."""
+        op, name, _ = self.code[at]
+        if op == Op.ENTER:
+            assert self.open is not None
+            self.code[at] = (Op.JUMP, None, self.open(name))
 
     def closed_rule(self, at: int) -> tuple[int, int, Node] | None:
         """The entry of ``closed`` that ``at`` lies in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 # The last code point of each encoded length; surrogates have no encoding.
 _SPLITS = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)
@@ -51,3 +52,9 @@ def _merge(sequences: list[tuple[ByteRange, ...]]) -> list[tuple[ByteRange, ...]
 def sanitise(data: bytes) -> bytes:
     """``data`` with every ill-formed sequence replaced by U+FFFD."""
     return data.decode("utf-8", "replace").encode()
+
+
+@lru_cache(maxsize=512)
+def byte_sets(ranges: tuple[tuple[int, int], ...]) -> list[list[int]]:
+    """The ways to write one of these characters, each a list of byte sets (256 bits), the last byte first."""
+    return [[(1 << (high + 1)) - (1 << low) for low, high in reversed(sequence)] for sequence in byte_sequences(ranges)]

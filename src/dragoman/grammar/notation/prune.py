@@ -21,8 +21,11 @@ from dragoman.grammar.nodes import (
 )
 
 
-def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
-    """The rules reached from ``start``, without the choices that no finite text completes; None if nothing is left."""
+def prune(rules: Mapping[str, Node], start: str, later: Collection[str] = ()) -> dict[str, Node] | None:
+    """The rules reached from ``start``, without the choices that no finite text completes; None if nothing is left.
+
+    later: names of rules that are not made yet; some finite text completes each.
+    """
     reached: dict[str, Facts] = {}
     dead_ends = False
     work = [start]
@@ -31,21 +34,21 @@ def prune(rules: Mapping[str, Node], start: str) -> dict[str, Node] | None:
         if name in reached:
             continue
         if name not in rules:
-            dead_ends = True
+            dead_ends = dead_ends or name not in later
             continue
         found = reached[name] = facts(rules[name])
         dead_ends = dead_ends or found.dead
         work.extend([ref for ref in reversed(found.names) if ref not in reached])
-    live = productive(rules, reached)
+    live = productive(rules, reached, later)
     if start not in live:
         return None
-    if not dead_ends and len(live) == len(reached):  # nothing to take out
+    if not dead_ends and len(live) == len(reached) + len(later):  # nothing to take out
         return {name: rules[name] for name in reached}
     kept: dict[str, Node] = {}
     work = [start]
     while work:
         name = work.pop()
-        if name in kept:
+        if name in kept or name in later:
             continue
         kept[name] = trimmed(rules[name], live)
         work.extend(reversed([ref for ref in references(kept[name]) if ref not in kept]))

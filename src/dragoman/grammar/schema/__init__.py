@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.grammar.schema.compile import compile_schema
+from dragoman.grammar.schema.compile import begin_schema, compile_schema
 from dragoman.grammar.schema.options import SchemaOptions
 
-__all__ = ["SchemaOptions", "compile_schema"]
+__all__ = ["SchemaOptions", "begin_schema", "compile_schema"]

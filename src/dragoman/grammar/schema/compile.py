@@ -20,6 +20,7 @@ from dragoman.grammar.schema.objects import object_
 from dragoman.grammar.schema.options import SchemaOptions
 from dragoman.grammar.schema.plain import plain
 from dragoman.grammar.schema.rules import Rules
+from dragoman.grammar.schema.sound import sound
 from dragoman.grammar.schema.strings import one_of
 from dragoman.grammar.schema.texts import merged_strings, string
 from dragoman.limits import DEFAULT, Limits
@@ -46,11 +47,64 @@ def compile_schema(
     Raises SchemaError, with the JSON pointer, for what cannot be enforced and for a schema that no value satisfies;
     LimitError for one that is too large.
     """
+    return _tolerant(schema, name, options, limits, json_prefix, warnings, wait=False)[0]
+
+
+def begin_schema(
+    schema: Any,
+    *,
+    name: str,
+    options: SchemaOptions | None = None,
+    limits: Limits = DEFAULT,
+    json_prefix: str | None = None,
+    warnings: list[str] | None = None,
+) -> tuple[dict[str, Node], Later]:
+    """As :func:`compile_schema`, but rules in which nothing can be wrong are made when they are asked for.
+
+    Returns the rules that are made at once, and where those are that they name and that are missing.
+    """
+    made, rules = _tolerant(schema, name, options, limits, json_prefix, warnings, wait=True)
+    return made, Later(rules)
+
+
+class Later:
+    """The rules of a schema that were not made at once."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rules.pending or name in self._rules.rules
+
+    def __getitem__(self, name: str) -> Node:
+        rules = self._rules
+        waits = rules.pending.pop(name, None)
+        if callable(waits):
+            rules.rules[name] = waits()
+        elif waits is not None:
+            rules.queue.append((name, waits, 0))
+        _work_off(rules)
+        return rules.rules[name]
+
+
+def _tolerant(
+    schema: Any,
+    name: str,
+    options: SchemaOptions | None,
+    limits: Limits,
+    json_prefix: str | None,
+    warnings: list[str] | None,
+    *,
+    wait: bool,
+) -> tuple[dict[str, Node], Rules]:
+    """The rules, without what lenient mode leaves out."""
     options = options or SchemaOptions()
     ignored: list[str] = []
     while True:
         try:
-            return _compiled(schema, name, options, limits, json_prefix or f"{name}.json", frozenset(ignored))
+            return _compiled(
+                schema, name, options, limits, json_prefix or f"{name}.json", frozenset(ignored), wait=wait
+            )
         except SchemaError as error:
             if not options.lenient or not error.pointer or error.pointer in ignored or len(ignored) >= IGNORED_MAX:
                 raise
@@ -60,22 +114,37 @@ def compile_schema(
 
 
 def _compiled(
-    schema: Any, name: str, options: SchemaOptions, limits: Limits, json_prefix: str, ignored: frozenset[str]
-) -> dict[str, Node]:
+    schema: Any,
+    name: str,
+    options: SchemaOptions,
+    limits: Limits,
+    json_prefix: str,
+    ignored: frozenset[str],
+    *,
+    wait: bool,
+) -> tuple[dict[str, Node], Rules]:
     document = Document(schema, limits, remotes=options.remotes, ignored=ignored)
     rules = Rules(document, name, json_prefix, options, limits)
+    if wait:
+        rules.sound = sound(document, options, limits)
     rules.rules |= json_rules(prefix=rules.json, style=rules.style)
     rules.queue.append((name, (ROOT,), 0))
+    _work_off(rules)
+    if rules.sound and id(schema) in rules.sound:
+        return {name: rules.rules[name]}, rules  # no dead ends, and all others may wait
+    kept = prune(rules.rules, name, rules.pending)
+    if kept is None and options.items_max is not None:
+        # A plain value that was taken for the smallest turned out to have no text.
+        return _compiled(schema, name, replace(options, items_max=None), limits, json_prefix, ignored, wait=wait)
+    if kept is None:
+        raise SchemaError("no finite value validates against this schema")
+    return kept, rules
+
+
+def _work_off(rules: Rules) -> None:
     while rules.queue:
         rule, goal, rules.level = rules.queue.popleft()
         rules.rules[rule] = _goal(rules, goal)
-    kept = prune(rules.rules, name)
-    if kept is None and options.items_max is not None:
-        # A plain value that was taken for the smallest turned out to have no text.
-        return _compiled(schema, name, replace(options, items_max=None), limits, json_prefix, ignored)
-    if kept is None:
-        raise SchemaError("no finite value validates against this schema")
-    return kept
 
 
 def _goal(rules: Rules, goal: Goal) -> Node:

@@ -62,15 +62,18 @@ class Document:
         self._numbers: dict[tuple[int, Bindings], int] = {}
         self._synthetic: dict[object, int] = {}
         self._structure = Structure()
+        self.parted = False  # something in a document, but for its root, has a name
         self._first: dict[tuple[int, int], int] = {}
         root = self._load(schema, "", NEWEST)
+        self.root = schema
         self._place(root, self._bound((), self._resource[root]))
 
     # Locations
 
     def _load(self, value: Any, uri: str, draft: int) -> int:
         """A new document: its root location, with all resources and anchors in it known."""
-        named = self._structure.learn(value, self._limit * 4)
+        named, parted = named_in(value, self._limit * 4)
+        self.parted = self.parted or parted
         root = self._new(value, (-1, ""), None)
         resource = Resource(uri, root, draft)
         self._resource[root] = resource
@@ -142,7 +145,8 @@ class Document:
     # Places
 
     def _place(self, location: int, bindings: Bindings) -> int:
-        same = self._structure.number(self._values[location])
+        # A root is met once; what is in the others is looked at when they are.
+        same = None if self._parents[location][0] < 0 else self._structure.number(self._values[location])
         if same is not None:  # equal schemas of one resource are one place, wherever they stand
             location = self._first.setdefault((same, id(self._resource[location])), location)
         number = self._numbers.setdefault((location, bindings), len(self._places))
@@ -173,6 +177,10 @@ class Document:
     def any_of(self, places: tuple[int, ...]) -> int:
         """A place at which one of the schemas at ``places`` must hold."""
         return self.made({PLACES: places}, places)
+
+    def written(self, place: int) -> Any:
+        """The schema at ``place`` as it is written."""
+        return self._values[self._places[place][0]]
 
     def draft(self, place: int) -> int:
         return self._resource[self._places[place][0]].draft
@@ -302,17 +310,19 @@ class Structure:
         self._kept: list[Any] = []  # what identities speak of stays alive
 
     def number(self, value: Any) -> int | None:
-        """The number of an object that was learned; None of all else."""
-        return self._by_identity.get(id(value)) if isinstance(value, dict) else None
+        """The number of an object; None of all else."""
+        if not isinstance(value, dict):
+            return None
+        known = self._by_identity.get(id(value))
+        if known is None:
+            self._learn(value)
+            known = self._by_identity[id(value)]
+        return known
 
-    def learn(self, root: Any, most: int) -> bool:
-        """Give numbers to ``root`` and all that is in it, innermost first; whether something in it has a name.
-
-        LimitError for more than ``most`` objects and arrays.
-        """
+    def _learn(self, root: dict[str, Any]) -> None:
+        """Give numbers to ``root`` and all that is in it, innermost first."""
         self._kept.append(root)
         known = self._by_identity
-        named = False
         work: list[Any] = [root]
         while work:
             value = work[-1]
@@ -320,7 +330,6 @@ class Structure:
                 work.pop()
                 continue
             if isinstance(value, dict):
-                named = named or not _NAMES.isdisjoint(value) or isinstance(value.get("id"), str)
                 below = [v for k, v in value.items() if isinstance(v, (dict, list)) and not _opaque(k, v)]
             else:
                 below = [v for v in value if isinstance(v, (dict, list))]
@@ -328,15 +337,13 @@ class Structure:
             for entry in below:
                 if id(entry) in known:
                     continue
-                if type(entry) is dict and _NAMED.isdisjoint(entry) and set(map(type, entry.values())) == _TEXT:
+                if type(entry) is dict and set(map(type, entry.values())) == _TEXT:
                     known[id(entry)] = self._by_content.setdefault(tuple(entry.items()), len(self._by_content))
                 else:
                     work.append(entry)
             if len(work) > before:
                 continue
             work.pop()
-            if len(known) >= most:
-                raise LimitError("the schema is too large", bound="schema_nodes", limit=most // 4)
             content: object
             if isinstance(value, list):
                 content = ("list", *(self._of("", entry) for entry in value))
@@ -345,7 +352,6 @@ class Structure:
             else:
                 content = tuple(value.items())
             known[id(value)] = self._by_content.setdefault(content, len(self._by_content))
-        return named
 
     def _of(self, key: Any, value: Any) -> object:
         if isinstance(value, (dict, list)):
@@ -357,8 +363,32 @@ class Structure:
 
 # What gives a schema a name by which references may find it; and ``id``, in the older drafts.
 _NAMES = frozenset(("$id", "$anchor", "$dynamicAnchor", RECURSIVE))
-_NAMED = _NAMES | {"id"}
 _TEXT = {str}
+
+
+def named_in(root: Any, most: int) -> tuple[bool, bool]:
+    """Whether something in a document has a name, and whether something but ``root`` has.
+
+    LimitError for more than ``most`` objects and arrays.
+    """
+    named = parted = False
+    seen: set[int] = set()
+    work: list[Any] = [root]
+    while work:
+        value = work.pop()
+        if id(value) in seen:
+            continue
+        if isinstance(value, dict):
+            if not _NAMES.isdisjoint(value) or isinstance(value.get("id"), str):
+                named = True
+                parted = parted or value is not root
+            work += [v for k, v in value.items() if isinstance(v, (dict, list)) and not _opaque(k, v)]
+        elif isinstance(value, list):
+            work += [v for v in value if isinstance(v, (dict, list))]
+        seen.add(id(value))
+        if len(seen) > most:
+            raise LimitError("the schema is too large", bound="schema_nodes", limit=most // 4)
+    return named, parted
 
 
 def _opaque(key: Any, value: Any) -> bool:

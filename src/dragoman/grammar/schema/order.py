@@ -6,7 +6,9 @@ behind an optional member and past it, is a rule of its own. So an object whose 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Listed
+from functools import partial
 
 from dragoman.grammar.nodes import NOTHING, Choice, Literal, Node, Ref, Repeat, Sequence, lit, seq
 from dragoman.grammar.schema.rules import Rules
@@ -57,6 +59,38 @@ def in_order(rules: Rules, members: Listed[tuple[Node, bool]], further: Node, mo
     if start is None:
         first += ends
     return seq(OPEN, layout.pad, first[0] if len(first) == 1 else Choice(tuple(first)))
+
+
+def step_by_step(
+    rules: Rules, required: Listed[bool], member: Callable[[int, bool], Node], further: Callable[[], Node] | None
+) -> Node:
+    """As :func:`in_order`, where all members can be: what follows one is a rule that is made when it is entered.
+
+    ``member``: the one of that number; its value is needed soon, or may be made later.
+    """
+    comma = rules.layout.comma
+    behind: dict[int, Node] = {}
+
+    def tail(at: int) -> Node:
+        """What follows where the next member is that one or a later one."""
+        if at not in behind:
+            ends = at == len(required)
+            behind[at] = CLOSE if ends and further is None else rules.later(end if ends else partial(step, at))
+        return behind[at]
+
+    def end() -> Node:
+        assert further is not None
+        return seq(Repeat(seq(COMMA, comma, further())), CLOSE)
+
+    def step(at: int) -> Node:
+        taken = seq(COMMA, comma, member(at, required[at]), tail(at + 1))
+        return taken if required[at] else Choice((taken, tail(at + 1)))
+
+    start = next((at for at, needed in enumerate(required) if needed), None)
+    first = [seq(member(at, False), tail(at + 1)) for at in range(len(required) if start is None else start + 1)]
+    if start is None:
+        first += [CLOSE] if further is None else [CLOSE, seq(further(), tail(len(required)))]
+    return seq(OPEN, rules.layout.pad, first[0] if len(first) == 1 else Choice(tuple(first)))
 
 
 def _missing(members: Listed[tuple[Node, bool]]) -> bool:

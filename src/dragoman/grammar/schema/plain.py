@@ -8,9 +8,9 @@ from dragoman.grammar.nodes import NOTHING, Node, alt
 from dragoman.grammar.schema.arrays import times_array
 from dragoman.grammar.schema.atoms import Goal
 from dragoman.grammar.schema.objects import TREE_FROM, other_key, pair_of
-from dragoman.grammar.schema.order import in_order
+from dragoman.grammar.schema.order import in_order, step_by_step
 from dragoman.grammar.schema.rules import Rules
-from dragoman.grammar.schema.scalars import possible_value, scalar
+from dragoman.grammar.schema.scalars import possible_value, scalar, value
 
 _MEMBERS = frozenset(("type", "properties", "required", "additionalProperties"))
 _ITEMS = frozenset(("type", "items", "minItems", "maxItems"))
@@ -58,6 +58,19 @@ def _object(rules: Rules, place: int, view: dict[str, Any]) -> Node | None:
         return None
     child = rules.document.child
     others: Goal = (child(place, "additionalProperties"),) if "additionalProperties" in view else ()
+    if rules.sound and rules.waits(place):
+        closed = (others and rules.impossible(others)) or (not others and rules.options.closed_objects)
+
+        def member(at: int, soon: bool) -> Node:
+            def below() -> Node:
+                return value(rules, (child(place, "properties", names[at]),))
+
+            return pair_of(rules, rules.text(names[at]), below() if soon else rules.later(below))
+
+        def rest() -> Node:
+            return pair_of(rules, other_key(rules, names), value(rules, others))
+
+        return step_by_step(rules, [name in required for name in names], member, None if closed else rest)
     members: list[tuple[Node, bool]] = []
     some = False
     for name in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +48,8 @@ class Rules:
     overlap: Overlap = field(init=False)
     rules: dict[str, Node] = field(default_factory=dict)
     queue: deque[tuple[str, Goal, int]] = field(default_factory=deque)
+    sound: frozenset[int] = frozenset()  # identities of schemas that may be compiled later, see sound.py
+    pending: dict[str, Goal | Callable[[], Node]] = field(default_factory=dict)  # rules that wait to be asked for
     shared: dict[object, Node] = field(default_factory=dict)
     inner: dict[tuple[int, int], Node] = field(default_factory=dict)  # values inside others, by place and level there
     level: int = 0  # of nesting of the goal that is being compiled, as far as that matters
@@ -93,9 +96,17 @@ class Rules:
         if not goal:
             return Ref(json_name(self.json, "value", level))
         if (goal, level) not in self._goals:
-            self._goals[goal, level] = Ref(self.new_name())
-            self.queue.append((self._goals[goal, level].name, goal, level))
+            name = self.new_name()
+            self._goals[goal, level] = Ref(name)
+            if self.sound and len(goal) == 1 and self.waits(goal[0]):
+                self.pending[name] = goal
+            else:
+                self.queue.append((name, goal, level))
         return self._goals[goal, level]
+
+    def waits(self, signed: int) -> bool:
+        """True: the schema at this place can be compiled later as well."""
+        return signed >= 0 and id(self.document.written(signed)) in self.sound
 
     def impossible(self, goal: Goal) -> bool:
         """True: no value satisfies ``goal``. False says nothing."""
@@ -129,6 +140,12 @@ class Rules:
         """``node`` under a name of its own, whether or not there are equal ones."""
         name = self.new_name()
         self.rules[name] = node
+        return Ref(name)
+
+    def later(self, make: Callable[[], Node]) -> Ref:
+        """What ``make`` returns under a name of its own, made when it is asked for."""
+        name = self.new_name()
+        self.pending[name] = make
         return Ref(name)
 
     def char(self, ranges: Ranges) -> Node:

@@ -26,6 +26,7 @@ _MEANT = UNDECIDED.union(FORMATS)
 # What makes no scalar.
 _HOLDING = frozenset(("properties", "additionalProperties", "items", "anyOf", "$ref"))
 _BOUNDS = _LENGTHS | _RANGES
+_LIMITS = _RANGES - {"type", "format"}
 _CONSTANTS: dict[str, Node] = {"boolean": Choice((lit("true"), lit("false"))), "null": lit("null")}
 
 
@@ -58,6 +59,13 @@ def possible_value(rules: Rules, goal: Goal) -> Node:
 def _at(rules: Rules, place: int, view: dict[str, Any] | bool) -> Node:
     if isinstance(view, bool) or not view or not _HOLDING.isdisjoint(view):
         return rules.goal((place,))
+    if rules.sound and ("enum" in view or not _LIMITS.isdisjoint(view)) and rules.waits(place):
+        said = _said(view)
+        if said is None:
+            return rules.goal((place,))
+        if said not in rules.shared:
+            rules.shared[said] = rules.goal((place,))
+        return rules.shared[said]
     outer, rules.level = rules.level, rules.inner_level
     key = ("scalar", rules.level, *view.items()) if _BOUNDS.issuperset(view) and type(view.get("type")) is str else None
     node = rules.shared.get(key)
@@ -67,6 +75,13 @@ def _at(rules: Rules, place: int, view: dict[str, Any] | bool) -> Node:
             node = rules.shared[key] = node if isinstance(node, (Ref, Literal)) else rules.named(node)
     rules.level = outer
     return rules.goal((place,)) if node is None else rules.rule(node)
+
+
+def _said(view: dict[str, Any]) -> tuple[object, ...] | None:
+    """What a schema of listed strings or of numbers says, to know it again; None of all others."""
+    if "enum" in view:
+        return ("listed", *view["enum"]) if set(map(type, view["enum"])) == {str} else None
+    return ("limits", *view.items()) if type(view.get("type")) is str and _BOUNDS.issuperset(view) else None
 
 
 def scalar(rules: Rules, view: dict[str, Any]) -> Node | None:
