@@ -28,7 +28,8 @@ test-pure: $(VENV)/.dev
 
 # The laws of reading and writing over every proven template at hand, not over the sample that `make test` takes; 40
 # minutes on two cores. DRAGOMAN_SEED=... names other texts and requests.
-LAWS := writer_law round_trip promptness nothing_is_lost every_template cases
+LAWS := writer_law round_trip promptness nothing_is_lost every_template cases proof renaming prompts rendering \
+  schema_suite
 laws: $(VENV)/.dev
 	@DRAGOMAN_TEMPLATES=all $(PY) -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(LAWS:%=tests/laws/test_%.py)
 

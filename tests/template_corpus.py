@@ -5,11 +5,21 @@ from __future__ import annotations
 import importlib.resources
 import json
 import os
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 _SHARED = Path(os.environ.get("DRAGOMAN_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
+
+
+def sampled(items: Sequence[T], share: int) -> list[T]:
+    """One in ``share`` of them, seeded, in their order; with DRAGOMAN_TEMPLATES=all (``make laws``) all."""
+    if os.environ.get("DRAGOMAN_TEMPLATES") == "all":
+        return list(items)
+    chosen = random.Random(os.environ.get("DRAGOMAN_SEED", "laws")).sample(range(len(items)), len(items) // share)
+    return [items[at] for at in sorted(chosen)]
 
 
 def shared(name: str) -> Path | None:

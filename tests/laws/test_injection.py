@@ -31,7 +31,7 @@ from tests.vocabularies import (
     smollm2_gguf,
 )
 
-_SAMPLE = 4  # templates of one vocabulary
+_SAMPLE = 3  # templates of one vocabulary
 _AT_ONCE = 40  # control tokens in one string
 HARMLESS = "word"
 SENTENCE = ("<s>", "</s>")

