@@ -147,7 +147,7 @@ def test_most_templates_render_something() -> None:
     """The laws above are not kept by refusing."""
     results = [result for _, source in TEMPLATES for result in rendered(source)[:1]]
     kept = [result for result in results if not isinstance(result, TemplateError) and RARE[0] in result.text]
-    assert len(kept) > 0.7 * len(results) > 500
+    assert len(kept) > 0.7 * len(results) > 0.6 * len(TEMPLATES)
 
 
 @pytest.mark.parametrize(
