@@ -30,11 +30,11 @@ STYLES = {
 }
 HEADING = "bold"
 WHY = "dim"
+INPUT = "black on yellow"  # text that came with the request
+CONTROL = "cyan"  # text of the template
 # Control characters as their pictures; lines, columns and the text between them stay.
 _PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
 _PICTURES |= {0x7F: "\u2421"} | {code: f"\\x{code:02x}" for code in range(0x80, 0xA0)}
-INPUT = "black on yellow"  # text that came with the request
-CONTROL = "cyan"  # text of the template
 
 
 def console(*, stderr: bool = False) -> Console:

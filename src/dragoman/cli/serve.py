@@ -146,6 +146,7 @@ def _server(app: ASGIApp, operations: Operations, drain_seconds: float) -> uvico
             self.ending = asyncio.create_task(self._end())
 
         def _hurry(self) -> None:
+            # uvicorn asks for whole seconds, and hands them to asyncio, which takes parts of one too.
             self.config.timeout_graceful_shutdown = _HURRIED_S  # type: ignore[assignment]
             operations.hurry()
 

@@ -46,12 +46,15 @@ def _enlivened(at: int, code: list[Code], live: bytearray) -> bool:
 
 def _depends_on(instruction: Code, code: list[Code]) -> Iterable[int]:
     op, argument, following = instruction
+    targets: tuple[int, ...]
     if op == Op.SPLIT:
-        return argument  # type: ignore[no-any-return]
+        targets = argument
+        return targets
     if op == Op.CALL:
         return (argument, following)
     if op == Op.LOOP:
-        return argument[2:4]  # type: ignore[no-any-return]
+        targets = argument[2:4]
+        return targets
     if op == Op.PERM:
         return (*argument[0], *argument[1], argument[3])
     if op == Op.AGAIN:

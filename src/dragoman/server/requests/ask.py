@@ -47,7 +47,7 @@ class Words:
     def _told(self, text: str, names: Mapping[str, str]) -> str:
         for ours, theirs in names.items():
             pattern = re.escape(ours) if ours.startswith(".") else rf"(?<![\w.]){re.escape(ours)}"
-            text = re.sub(pattern, lambda _, theirs=theirs: theirs, text)  # type: ignore[misc]
+            text = re.sub(pattern, theirs.replace("\\", r"\\"), text)
         return text
 
 
