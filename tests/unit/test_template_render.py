@@ -207,10 +207,8 @@ def test_the_sandbox_lets_nothing_out(source: str) -> None:
     ],
 )
 def test_a_template_that_needs_too_much_is_stopped(source: str) -> None:
-    began = time.monotonic()
     with pytest.raises(LimitError):
         Template(source, limits=SMALL).render([USER])
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize(
