@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ID_LENGTH = 9
 _TOKENS = "token ids"
+_OUTSIDE = ((), ("content",))  # regions of an answer: no call, no reasoning
 _BYTES = (bytes, bytearray, memoryview)
 
 Chunk = str | bytes | Sequence[int]
@@ -216,6 +217,8 @@ class Turn:
             raise UsageError(f"a turn finishes by stop or length, not {reason!r}", param="reason")
         reader = self._reader or self._start(None)
         deltas, self._opening = self._opening, []
+        if reader.path in _OUTSIDE and reader.run.withheld.strip().decode("utf-8", "replace") in self._ends:
+            reason = "stop"  # the end of the turn is read, and more might have made an opener of it
         try:
             rest = self._utf8.finish()
             if rest:
@@ -247,11 +250,17 @@ class Turn:
         """What is withheld can be nothing but a call: its opener is read whole, or nothing else may be written.
 
         A model that ended by itself may have written about an opener: it is a call's where a call would stand, on a
-        line of its own.
+        line of its own. The end of the turn is no opener, though openers may begin with its text.
         """
         tools, text = self.format.profile.tools, reader.run.withheld.decode("utf-8", "replace")
         held = text.lstrip()
-        if not held or reader.path not in ((), ("content",)) or tools is None or not self.request.callable_tools:
+        if (
+            not held
+            or held.rstrip() in self._ends
+            or reader.path not in _OUTSIDE
+            or tools is None
+            or not self.request.callable_tools
+        ):
             return False
         if self.request.choice in ("required", "named"):
             return True

@@ -108,10 +108,28 @@ def forbidden_in(fmt: ChatFormat) -> list[str]:
     return sorted(words | {"think>", '"name"', "[TOOL_CALLS]"})
 
 
+def breaks_on_backslashes(fmt: ChatFormat) -> bool:
+    """A python-like call in which the template itself leaves a backslash as it is: no reader knows what it was."""
+    text = written(fmt, said([("find_harbour", {"note": "a\\tb"})]), TOOLS)
+    return "note='a\\tb'" in text or 'note="a\\tb"' in text
+
+
+def said(calls: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": f"Call0000{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+            for number, (name, given) in enumerate(calls)
+        ],
+    }
+
+
 def calls_of(fmt: ChatFormat) -> st.SearchStrategy[list[tuple[str, dict[str, Any]]]]:
     """What the proof says that the history carries."""
     proof = fmt.proof
-    strings = texts(forbidden_in(fmt), blank=proof["whitespace"] == Status.PROVEN)
+    forbidden = forbidden_in(fmt) + (["\\"] if breaks_on_backslashes(fmt) else [])
+    strings = texts(forbidden, blank=proof["whitespace"] == Status.PROVEN)
     values: dict[str, st.SearchStrategy[Any]] = {"port": strings, "note": strings, "days": st.integers(-(2**40), 2**40)}
     if proof["typed"] == Status.PROVEN:
         values["depth"] = st.floats(-1e9, 1e9, allow_nan=False).map(lambda x: round(x, 4) + 0.5)
@@ -174,6 +192,8 @@ def same(
         text = written(fmt, said, tools, **variables)
     except TemplateError:
         reject()
+    if any(stop in text.rstrip().removesuffix(stop) for stop in fmt.profile.end_of_turn if stop.strip()):
+        reject()  # a template that ends the turn after its second call, and writes the third behind that
     message = read(fmt, text, tools, cuts)
     whole = read(fmt, text, tools, [])
     calls = [[call.name, call.arguments] for call in message.tool_calls]
@@ -197,29 +217,22 @@ def proven(name: str, claim: str) -> ChatFormat:
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_come_back(name: str) -> None:
     fmt = proven(name, "tool_calls")
+    try:
+        written(fmt, said([("ring-bell", {"times": 1})]), TOOLS)
+    except TemplateError as error:
+        pytest.skip(f"the template refuses these tools: {error}")
 
     @FAST
     @given(calls_of(fmt), CUTS)
     def law(calls: list[tuple[str, dict[str, Any]]], cuts: list[int]) -> None:
-        said = {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [
-                {
-                    "id": f"Call0000{number}",
-                    "type": "function",
-                    "function": {"name": called, "arguments": json.dumps(args)},
-                }
-                for number, (called, args) in enumerate(calls)
-            ],
-        }
-        message = same(fmt, said, TOOLS, cuts)
+        history = said(calls)
+        message = same(fmt, history, TOOLS, cuts)
         got = [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
         assert got == calls
         # Types too; some templates sort the keys.
         assert json.dumps(got, sort_keys=True) == json.dumps(calls, sort_keys=True)
         if fmt.proof["call_ids"] == Status.PROVEN and all(len(call.id) == 9 for call in message.tool_calls):
-            assert [call.id for call in message.tool_calls] == [call["id"] for call in said["tool_calls"]]  # type: ignore[index]
+            assert [call.id for call in message.tool_calls] == [call["id"] for call in history["tool_calls"]]
 
     law()
 

@@ -50,6 +50,18 @@ def test_a_call_behind_an_answer_is_read(bytewise: bool) -> None:
     assert reading.message.content == "I ring."
 
 
+@pytest.mark.parametrize("behind", ["", "\n\n", " "])
+@pytest.mark.parametrize("reason", ["stop", "length"])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_the_end_behind_a_call_is_no_half_call(behind: str, reason: Any, choice: str) -> None:
+    for bytewise in (False, True):
+        reading = read(f"{CALL}<|sep|>{behind}", bytewise=bytewise, tools=TOOLS, tool_choice=choice)
+        reading.finish(reason)
+        assert reading.finish_reason == "tool_calls"
+        assert (reading.message.content, reading.message.problems) == ("", ())
+        assert not reading.message.truncated
+
+
 def test_an_engine_is_given_stops_only_behind_which_nothing_comes() -> None:
     assert "<|sep|>" not in turn(tools=TOOLS).stops
     assert "<|sep|>" in turn().stops

@@ -67,6 +67,7 @@ class Reader:
         self._run = Run(program, position=-sum(len(_text(item)) for item in prefix))
         self.ended = False
         self.behind = b""
+        self._stopped = 0  # where the end of the turn was over
         self._complete = False  # the grammar itself read the stop
         self._opening: list[Event] = []
         for item in prefix:
@@ -189,6 +190,7 @@ class Reader:
             self._named |= event.tag.startswith("name")
             self._named &= bool(self._inside)
             if event.tag == "stop" and event.position < self._run.position:
+                self._stopped = event.position
                 self.behind = _TOLD  # text that the end was told by
 
     def _half_read(self) -> bytes:
@@ -285,8 +287,11 @@ class Reader:
             return out
         if reason != "length":
             for _ in range(2):
+                withheld = self._run.withheld
                 if self._run.finish():
                     self._settle(out)
+                    if self.behind is _TOLD:  # by the end of the output alone
+                        self.behind = withheld[len(withheld) - (self._run.position - self._stopped) :]
                     return out
                 if not self._quiet() and (self._run.path or not self._run.withheld):
                     break
