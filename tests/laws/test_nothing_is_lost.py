@@ -25,7 +25,7 @@ from tests.writing import Case, cases, marker_texts
 DAMAGES = walks(360, 6)  # of each template
 # A word that no format has; letters alone, so that no notation of a string changes it.
 WORD = "Zqjxv"
-_STRUCTURE = ("call", "arg", "stop")
+_STRUCTURE = ("opening", "call", "arg", "stop")
 # What stands between members, items and arguments may be one character; elsewhere a single one is no marker.
 _MARKS = "{}[](),:;=\"'"
 

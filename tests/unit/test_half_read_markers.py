@@ -50,10 +50,6 @@ def read(source: str, text: str) -> Message:
     [
         (own.TAGGED_KEYS_AND_VALUES, "<kul>get_weather\n<ak>city</ak>", "<oops>x</oops>"),
         (own.TAGGED_KEYS_AND_VALUES, "<kul>get_weather\n<ak>city</ak>", "<av city"),
-        (own.TAGGED, "<kul>\n<fun=get_weather>\n", "<para=city>x"),
-        (own.TAGGED, "<kul>\n<fun=get_weather>\n", "</funny>"),
-        (own.TYPED_TAGS, '<kul n="get_weather">', "<Hello"),
-        (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather"', ', "argument\n'),
         (own.ID_BEFORE, "<kid>a<kname>get_weather<kargs>{}", "<kend of it"),
     ],
 )
@@ -61,6 +57,23 @@ def test_its_text_is_the_answers(source: str, before: str, behind: str) -> None:
     message = read(source, before + behind)
     assert [call.name for call in message.tool_calls] == ["get_weather"]
     assert message.content.lstrip() == behind
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (own.TAGGED, "<kul>\n<fun=get_weather>\n<para=city>x"),
+        (own.TAGGED, "Hi\n<kul>\n<fun=get_weather>\n</funny>"),
+        (own.TYPED_TAGS, '<kul n="get_weather"><Hello'),
+        (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "argument\n'),
+        (own.ID_BEFORE, "<kid>a<kname>get_weather<kargs>nothing<kend>"),
+        (own.COUNTED_IN_SECTION, "Hi<|sek|><|kol|>fn.get_weather:0<|karg|>nothing<|/kol|><|/sek|>"),
+    ],
+)
+def test_in_front_of_the_arguments_all_of_the_call_is(source: str, text: str) -> None:
+    message = read(source, text)
+    assert (message.content, message.tool_calls) == (text, ())
+    assert [problem.code for problem in message.problems] == ["unexpected_text", "broken_call"]
 
 
 @pytest.mark.parametrize(

@@ -283,12 +283,12 @@ def test_reasoning_of_white_space_is_dropped() -> None:
     assert (message.reasoning_content, message.content) == (" a ", "b")
 
 
-def test_the_first_piece_of_a_call_goes_out_with_its_name() -> None:
+def test_the_first_piece_of_a_call_goes_out_where_its_arguments_begin() -> None:
+    events = events_of([("call", [("name", "f"), ("args", "{}")])])
+    begun = next(at for at, event in enumerate(events) if isinstance(event, Opened) and event.tag == "args")
     reader = builder()
-    deltas = reader.push_all(events_of([("call", [("name", "f"), ("args", "{}")])])[:4])
-    assert deltas == []
-    reader = builder()
-    (delta,) = reader.push_all(events_of([("call", [("name", "f"), ("args", "{}")])])[:5])
+    assert reader.push_all(events[:begun]) == []
+    (delta,) = reader.push_all(events[begun : begun + 1])
     assert delta.tool_calls[0].to_dict() == {
         "index": 0,
         "id": "call00001",
@@ -436,6 +436,24 @@ def test_a_failed_call_stays_as_it_stands_and_reading_goes_on() -> None:
     assert summed(read([*events, after[0], *rest])) == summed(message)
 
 
+@pytest.mark.parametrize("lead", ["", "\n<all>"])
+def test_a_call_that_breaks_in_front_of_its_arguments_is_content_as_it_was_written(lead: str) -> None:
+    """The run had told more of the call than reading goes on behind."""
+    opening = [Opened("opening", 2), Text(lead.encode(), 2), Closed("opening", 2 + len(lead))] if lead else []
+    at = 2 + len(lead)
+    call = [Opened("call", at), Text(b"<c>", at), Opened("name", at + 3), Text(b"f", at + 3), Closed("name", at + 4)]
+    said = [Opened("content", 0), Text(b"Hi", 0), Closed("content", 2)]
+    broken = [Text(b", ", at + 4), Failed("body", at + 6), Closed("call", at + 4)]
+    rest = [Opened("content", at + 4), Text(b", x</c>", at + 4), Closed("content", at + 11)]
+    message = read([*said, *opening, *call, *broken, *rest])
+    assert message.content == f"Hi{lead}<c>f, x</c>"
+    assert message.tool_calls == ()
+    assert codes(message) == ["unexpected_text", "broken_call"]
+    # Where the output ends instead, the call is cut off.
+    (cut,) = read([*said, *opening, *call, Failed("body", at + 4), Closed("call", at + 4)]).tool_calls
+    assert (cut.name, cut.arguments) == ("f", "")
+
+
 def test_broken_arguments_go_on_as_raw_text() -> None:
     events = events_of([("call", [("name", "f"), ("args", '{"a": x')])])[:-2]
     more = [Failed("args", 7), Text(b" y}", 7), Closed("args", 10), Closed("call", 10)]
@@ -453,7 +471,7 @@ def test_an_unclosed_call_at_the_end_is_kept_and_noted() -> None:
 
 def test_a_call_without_a_name_loses_no_text() -> None:
     message = read(events_of([("call", [("args", '{"a": 1}')]), ("call", [("name", "f")])]))
-    assert message.content == '{"a": 1}'
+    assert message.content == '<|mark|>{"a": 1}'
     assert [call.name for call in message.tool_calls] == ["f"]
     assert "nameless_call" in codes(message)
 

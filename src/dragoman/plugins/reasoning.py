@@ -13,6 +13,8 @@ from dragoman.stream.utf8 import Utf8Sanitizer
 from dragoman.template.profile import ReasoningMode
 
 _OPEN_END = 1 << 62
+# What no reasoning is: the answer has begun.
+_BEHIND = ("content", "opening", "call", "stop")
 
 
 class Scan:
@@ -79,7 +81,7 @@ class Scan:
                 self._opened = None
                 if self.content_from is None:
                     self.content_from = self._behind(event.position, events)
-            elif isinstance(event, Opened) and event.tag in ("content", "call", "stop") and self.content_from is None:
+            elif isinstance(event, Opened) and event.tag in _BEHIND and self.content_from is None:
                 self.content_from = 0
 
     def _behind(self, position: int, events: Sequence[Event]) -> int:

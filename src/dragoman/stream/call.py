@@ -1,7 +1,8 @@
 """One tool call while it comes in: its regions -> pieces that go on the wire in the order that clients need.
 
-The first piece has id, name and no arguments and waits for the name; what is known of the arguments before that waits
-with it. Arguments are the model's own JSON text, or are written from tagged parameters.
+The first piece has id, name and no arguments. It waits for the name and for the arguments to begin: a call that breaks
+off before them is none. Arguments in front of the name wait with it. They are the model's own JSON text, or are written
+from tagged parameters.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class CallBuilder:
         self._tools = tools
         self._new_id = new_id
         self._wait_for_id = ids_after_name or ids_after_arguments
+        self._begun = False  # arguments have
         self._wait_for_arguments = not ids_after_arguments
         self._id = ""
         self._name: str | None = None
@@ -58,7 +60,6 @@ class CallBuilder:
         self._broken = False
         self._closed = False
         self._arguments: list[str] = []  # delivered, or waiting for the first piece
-        self._own: list[str] = []  # text of the call itself, until the name is there
         self._text: list[str] = []  # of the open region of _WHOLE
         self._outer: list[str] = []  # of the id around an open name
         self._in_id = False
@@ -77,9 +78,9 @@ class CallBuilder:
         return self._broken and not is_json_object("".join(self._arguments))
 
     @property
-    def raw(self) -> str:
-        """What was read of a call whose name never came; its own text where it has no regions yet."""
-        return "".join([*self._text, *self._arguments]) or "".join(self._own)
+    def left(self) -> bool:
+        """It has a name and left its format in front of its arguments: where other text follows it is no call."""
+        return self._broken and self._name is not None and not (self._begun or self._started)
 
     def to_tool_call(self) -> ToolCall:
         return ToolCall(self._id, self._name or "", "".join(self._arguments))
@@ -91,8 +92,9 @@ class CallBuilder:
             return []
         out: list[ToolCallDelta] = []
         self._object.open(tag)
-        if tag in _ARGUMENTS and self._wait_for_arguments:
-            self._wait_for_id = False
+        if tag in _ARGUMENTS:
+            self._begun = True
+            self._wait_for_id &= not self._wait_for_arguments
             out = self._start(final=False)
         if tag in _WHOLE:
             self._outer = self._text if self._in_id else []
@@ -115,8 +117,6 @@ class CallBuilder:
             return self._deliver(text)
         if tag == "call":
             self._object.text(text)
-            if not self._started:
-                self._own.append(text)
         if tag.startswith("value."):
             return self._deliver((self._writer or self._tagged()).feed(text))
         if tag in _WHOLE:
@@ -154,7 +154,7 @@ class CallBuilder:
         """The call is over, complete or broken."""
         out = [*self._replay(), *self._start(final=True)]
         if self._broken:
-            told = f"the call of {self._called} left its format and stays as it is"
+            told = f"the call of {self.called} left its format and stays as it is"
             out += self._break_off("broken_call", told)
             self._note_unread()
             return out
@@ -166,13 +166,13 @@ class CallBuilder:
             out += self._deliver(self._flat_arguments() or "{}")
         self._note_unread()
         if self._name is not None and not is_json_object("".join(self._arguments)):
-            self.problems.append(("invalid_arguments", f"the arguments of {self._called} are no JSON object"))
+            self.problems.append(("invalid_arguments", f"the arguments of {self.called} are no JSON object"))
         return out
 
-    def truncate(self) -> list[ToolCallDelta]:
-        """The output ends by length inside the call: what came is kept, nothing is added."""
+    def truncate(self, written: str) -> list[ToolCallDelta]:
+        """The output ends by length inside the call: what came is kept, nothing is added. written: all of its text."""
         out = [*self._replay(), *self._start(final=True)]
-        called = self._called if self._name is not None or not self.raw else f"{self._called}, which began {self.raw!r}"
+        called = self.called if self._name is not None or not written else f"{self.called}, which began {written!r}"
         self._note_stray()
         out += self._break_off("truncated", f"the output ended by length inside the call of {called}")
         self._note_unread()
@@ -194,17 +194,18 @@ class CallBuilder:
         unread = self._object.unread()
         if unread and self._name is not None:
             told = ", ".join(f"{key!r}: {_shortened(value)}" for key, value in unread)
-            self.problems.append(("unread_members", f"the call of {self._called} holds more than a call: {told}"))
+            self.problems.append(("unread_members", f"the call of {self.called} holds more than a call: {told}"))
 
     def _note_stray(self) -> None:
         if self._stray is None:
             return
         text, self._stray = "".join(self._stray).strip(WHITE), None
         told = f"holds text that belongs to no argument: {_shortened(repr(text))}" if text else "lacks a closer"
-        self.problems.append(("stray_text", f"the call of {self._called} {told}"))
+        self.problems.append(("stray_text", f"the call of {self.called} {told}"))
 
     @property
-    def _called(self) -> str:
+    def called(self) -> str:
+        """Its tool, in words."""
         return "a tool not yet named" if self._name is None else repr(self._name)
 
     def _close_whole(self, tag: str) -> list[ToolCallDelta]:
@@ -241,7 +242,9 @@ class CallBuilder:
 
     def _start(self, *, final: bool) -> list[ToolCallDelta]:
         """The first piece, and the arguments that waited for it, as soon as both may go."""
-        if self._started or self._name is None or (self._wait_for_id and not self._id and not final):
+        if self._started or self._name is None:
+            return []
+        if not (final or (self._begun and (self._id or not self._wait_for_id))):
             return []
         self._started = True
         self._id = self._id or self._new_id()
@@ -265,7 +268,7 @@ class CallBuilder:
 
     def _note_values(self) -> None:
         if self._writer is not None and self._writer.problems:
-            self.problems += [(code, f"call of {self._called}: {text}") for code, text in self._writer.problems]
+            self.problems += [(code, f"call of {self.called}: {text}") for code, text in self._writer.problems]
             self._writer.problems = []
 
 

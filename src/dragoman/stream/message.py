@@ -5,7 +5,9 @@ Rules of this file
     content     streams. White space that opens a stretch of it waits: in front of a call or reasoning it is layout and
                 dropped, in front of other text and at the end of the turn it is content
     reasoning   streams; a block of nothing but white space is dropped
-    call        see :mod:`dragoman.stream.call`; one is over before the next begins
+    call        see :mod:`dragoman.stream.call`; one is over before the next begins. One without a name, or that breaks
+                off in front of its arguments, is content as it was written
+    opening     layout and the opener of a section in front of a call: content where the call is
     list.open   a bracket in front of calls; content where no list.close follows them, which is content by itself
     stop        the turn is over, nothing after it is read; where one call is all that may be, so does a second one
 A region that the output leaves without closing is closed when the next one opens.
@@ -23,7 +25,7 @@ from dragoman.events import Closed, Event, Opened, Text
 from dragoman.stream.arguments import NO_SPELLINGS, Spellings
 from dragoman.stream.call import CallBuilder
 
-_ROOT: Final = frozenset({"content", "reasoning", "call", "stop", "list.open", "list.close"})
+_ROOT: Final = frozenset({"content", "reasoning", "call", "opening", "stop", "list.open", "list.close"})
 _IN_CALL: Final = frozenset({"id", "id.json", "name", "name.json", "args", "args.json"})
 _LAYOUT: Final = " \t\r\n\f\v"
 
@@ -93,6 +95,10 @@ class MessageBuilder:
         self._bracket: str | None = None  # of a list of calls that is open; empty: it is none of the answer's text
         self._calls: list[CallBuilder] = []
         self._call: CallBuilder | None = None
+        self._left: CallBuilder | None = None  # a call that is none if other text follows
+        self._lead = ""  # the text between the last region and a call
+        self._written = bytearray()  # the text of the open call, from this byte on, until it is told
+        self._written_from = 0
         self._problems: list[Problem] = []
         self._truncated = False
         self._cut = False
@@ -139,6 +145,10 @@ class MessageBuilder:
             self._position = event.position + len(event.data)
             if not self._regions:
                 return []
+            if self._call is not None and not self._call.started:
+                if not self._written:
+                    self._written_from = event.position
+                self._written += event.data
             region = self._regions[-1]
             return self._text(region.tag, region.decode(event.data))
         self._position = event.position
@@ -167,9 +177,10 @@ class MessageBuilder:
             self._truncated |= root in ("call", "reasoning")
             out += self._text(last.tag, last.decode(b"", final=True))
             if self._call is not None:
-                out += self._wrap(self._call.truncate())
+                out += self._wrap(self._call.truncate(self._written.decode("utf-8", "replace")))
         else:
             out += self._abandon(0)
+        out += self._settle_left(cut=True)
         out += self._end_content()
         if self._calls and self._value_closer:
             behind = "".join(self._content[self._content_before_calls :])
@@ -190,16 +201,16 @@ class MessageBuilder:
         if self._ended:
             return []
         out = self._abandon(self._depth_for(tag))
+        out += self._settle_left(cut=tag == "stop")
         if tag == "call" and self._one_call and self.has_calls:
             self.full = self._ended = True
             self._blank_content, self._bracket = [], None  # layout of the calls
             self.note("second_call", "the model began a second call, and one was asked for", self._position)
             return out
         self._regions.append(_Region(tag))
-        if tag == "reasoning":
-            self._blank_content, self._blank_reasoning = [], []
-            self._cut = False
-        elif tag == "call":
+        if tag == "call":
+            self._lead = "".join(self._blank_content or ()) + self._lead
+            self._written.clear()
             self._blank_content, self._inside, self._cut = [], None, False
             self._call = CallBuilder(
                 len(self._calls),
@@ -214,6 +225,12 @@ class MessageBuilder:
             if not self._calls:
                 self._content_before_calls = len(self._content)
             self._calls.append(self._call)
+            return out
+        if tag in _ROOT:
+            self._lead = ""
+        if tag == "reasoning":
+            self._blank_content, self._blank_reasoning = [], []
+            self._cut = False
         elif tag == "list.open":
             out += self._release_bracket()
             self._bracket = ""
@@ -247,6 +264,9 @@ class MessageBuilder:
             return []
         if self._call is not None:  # what lies outside calls closes them when it opens
             return self._wrap(self._call.text(tag, text))
+        if tag == "opening":
+            self._lead += text
+            return []
         if tag == "list.open":
             self._bracket = text
             return []
@@ -284,14 +304,36 @@ class MessageBuilder:
             self._inside = self._position
             return out + self._wrap(self._call.close(region.tag))
         call = self._call
+        del self._written[max(0, self._position - self._written_from) :]
+        if call.left:
+            self._left, self._call = call, None
+            return out
         out += self._wrap(call.finish())
         self._call = None
         self._cut = call.started and call.broken and self._inside == self._position
         if not call.started:
-            self._calls.pop()
             self.note("nameless_call", "a call has no name; its text is kept as content", self._position)
-            out += self._add_content(call.raw)
+            out += self._give_back()
         return out
+
+    def _settle_left(self, *, cut: bool) -> list[Delta]:
+        """What follows a call that was left in front of its arguments. cut: nothing does, so it is one that is cut."""
+        call, self._left = self._left, None
+        if call is None:
+            return []
+        if not cut:
+            told = f"the call of {call.called} left its format in front of its arguments; its text is kept as content"
+            self.note("broken_call", told, self._position)
+            return self._give_back()
+        self._call, self._cut = call, True
+        out = self._wrap(call.finish())
+        self._call = None
+        return out
+
+    def _give_back(self) -> list[Delta]:
+        """The last call is none: its text is the answer's."""
+        self._calls.pop()
+        return self._add_content(self._lead + self._written.decode("utf-8", "replace"))
 
     def _wrap(self, pieces: list[ToolCallDelta]) -> list[Delta]:
         """The call's pieces as deltas; its problems are taken over."""

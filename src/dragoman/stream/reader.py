@@ -19,7 +19,7 @@ _BEHIND = 512
 # Stands for text behind the stop that was read to see that it is one.
 _TOLD = "\ufffd".encode()
 # Regions whose own text is markers alone; the text of all others is delivered.
-_STRUCTURE = frozenset({"call", "arg", "stop"})
+_STRUCTURE = frozenset({"opening", "call", "arg", "stop"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from string import ascii_letters, digits
 
 from dragoman.dialect.channels import SPEAKERS, header_text
 from dragoman.dialect.markers import (
+    END,
     GAP,
     SPACE,
     SPACES,
@@ -112,12 +113,14 @@ class CallReader:
             [seq(self._around(text), GAP) for text, _ in around_bare_calls(self.request)] if self.shape.bare else []
         )
         if self.shape.section:
-            section = seq(layout_before(self.tools.section_open.before), self._section(), self._ref("call"))
+            opened = Tag("opening", seq(layout_before(self.tools.section_open.before), self._section()))
+            section = seq(opened, self._ref("call"))
             ways.append(seq(opt(alt(*around)), section) if around else section)
         if self.shape.opening.text and (self.shape.bare or distinctive(self.shape.opening.text)):
-            ways.append(seq(layout_before(self.shape.opening.before), self._ref("call")))
+            before = self.shape.opening.before
+            ways.append(seq(Tag("opening", layout_before(before)) if before else EMPTY, self._ref("call")))
         if self._named_before():
-            ways.insert(0, seq(GAP, self._name_before(), self._ref("call")))
+            ways.insert(0, seq(Tag("opening", seq(GAP, self._name_before())), self._ref("call")))
         if self.shape.bare:
             bracket = opt(seq(lit("["), GAP)) if self.tools.array and not self.shape.section else EMPTY
             if self._may_be_listed():
@@ -355,7 +358,12 @@ class CallReader:
     def _arguments(self, tool: str | None) -> Node:
         if self.tools.format is ToolFormat.TAG_WITH_TAGGED:
             return self.tagged.rest(tool)
-        return seq(GAP, alt(self.json.arguments(committed=True), EMPTY), self._tail())
+        given = seq(self.json.arguments(committed=True), self._tail())
+        if not self.shape.closing or not distinctive(self.shape.closing[0]):
+            return seq(GAP, alt(given, self._tail()))
+        # Without arguments the closer is due, or the end: other text says that this is no call.
+        end = alt(closer(self.shape.closing, self.controls), seq(GAP, END))
+        return seq(GAP, alt(given, seq(*self._behind_body(), end)))
 
     def _broken_args(self) -> Node:
         """Arguments that are no JSON: text up to the call's closer, the next call, the stop or the end."""
