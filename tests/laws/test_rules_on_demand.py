@@ -184,6 +184,27 @@ def test_of_a_harmless_schema_one_rule_is_made_at_first() -> None:
     assert len(program) < 30 < len(compile_writer(Grammar(made, "s", later=later), controls={}))
 
 
+def test_what_is_behind_the_first_letters_of_another_key_waits() -> None:
+    names = [f"{letter}_long_name_{end}" for letter in "abcdef" for end in ("of_a_key", "of_another_key")]
+    schema = {"type": "object", "properties": {name: {"type": "null"} for name in names}}
+    whole = Masks(compile_writer(Grammar(compile_schema(schema, name="s"), "s"), controls={}), TOKENS, TRIE)
+    made, later = begin_schema(schema, name="s")
+    masks = masks_for(Grammar(made, "s", later=later), TOKENS, TRIE)
+    ours, theirs = Constraint(masks, masks.start()), Constraint(whole, whole.start())
+    sizes = []
+    for byte in b'{"b_long_name_of_a_key_':
+        assert ours.accept(byte)
+        assert theirs.accept(byte)
+        row, other = (np.zeros(TRIE.words, dtype=np.uint32) for _ in range(2))
+        ours.fill(row)
+        theirs.fill(other)
+        assert (row == other).all()
+        sizes.append(len(masks.program))
+    # Behind `{"` stands all that a key may begin with; the rest of a key is compiled when writing comes to it.
+    assert sizes[1] < len(whole.program) * 2 / 3
+    assert len(set(sizes[1:])) >= 3
+
+
 def test_a_schema_past_the_bounds_is_refused_at_once() -> None:
     parts = {f"p{i}": {"type": "string", "maxLength": i + 1} for i in range(20)}
     schema = {"type": "object", "properties": {"v": {"type": "object", "properties": parts}}, "required": ["v"]}

@@ -330,13 +330,13 @@ def pair_of(rules: Rules, key: Node, below: Node) -> Node:
     return seq(key, layout.pad, COLON, layout.colon, below, layout.pad)
 
 
-def other_key(rules: Rules, names: list[str]) -> Node:
-    """A key that is none of the declared ones; the same names give the same rules."""
+def other_key(rules: Rules, names: list[str], *, later: bool = False) -> Node:
+    """A key that is none of the declared ones; the same names give the same rules. ``later``: most of them may wait."""
     if not names:
         return rules.any("string")
     key = ("none of", tuple(sorted(names)), rules.style.string_max)
     if key not in rules.shared:
-        rules.shared[key] = rules.rule(none_of(names, rules.style, rules.rule))
+        rules.shared[key] = rules.rule(none_of(names, rules.style, rules.rule, rules.later if later else None))
     return rules.shared[key]
 
 

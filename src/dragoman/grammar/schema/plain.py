@@ -68,7 +68,7 @@ def _object(rules: Rules, place: int, view: dict[str, Any]) -> Node | None:
             return pair_of(rules, rules.text(names[at]), below() if soon else rules.later(below))
 
         def rest() -> Node:
-            return pair_of(rules, other_key(rules, names), value(rules, others))
+            return pair_of(rules, other_key(rules, names, later=True), value(rules, others))
 
         return step_by_step(rules, [name in required for name in names], member, None if closed else rest)
     members: list[tuple[Node, bool]] = []

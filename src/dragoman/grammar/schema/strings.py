@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeAlias
 
 from dragoman.grammar.json import JsonStyle, Ranges, free_of, json_char, json_text, subtract
 from dragoman.grammar.nodes import EMPTY, NOTHING, Choice, Literal, Node, Ref, Repeat, alt, lit, seq
 from dragoman.grammar.regex.automata import Dfa, Edges
 
+# Makes a rule of what a function returns, when the rule is asked for.
+Later: TypeAlias = Callable[[Callable[[], Node]], Node]
 # Below this many texts a flat choice is smaller and easier to read than a tree.
 FLAT = 24
 
@@ -77,49 +80,85 @@ def _groups(texts: list[str], start: int, end: int, at: int) -> Iterable[tuple[i
         start = stop
 
 
-def none_of(names: Iterable[str], style: JsonStyle, new_rule: Callable[[Node], Node]) -> Node:
+def none_of(
+    names: Iterable[str], style: JsonStyle, new_rule: Callable[[Node], Node], later: Later | None = None
+) -> Node:
     """A JSON string, in canonical spelling, whose text is none of ``names``.
 
     The tree goes along the names; where a text leaves it, anything may follow, and only off the names it may end.
+    ``later``: puts off what is behind the first letters, and then behind so many more, until it is asked for.
     """
     style = replace(style, escapes="canonical")
-    banned = {text.decode("utf-8", "replace") for text in style.banned}
-    char = json_char(style)
-    rest = new_rule(seq(Repeat(char, 0, style.string_max), lit('"')))
-    wide = new_rule(_beyond_ascii(style))
-    children: list[dict[str, int]] = [{}]  # state -> character -> state
-    depth = [0]
-    ends: set[int] = set()
+    tree = _Tree(style, new_rule, later)
     for name in dict.fromkeys(names):
+        tree.add(name)
+    node = tree.made(0)
+    return seq(_QUOTE, free_of(node if later else new_rule(node), style))
+
+
+class _Tree:
+    """The letters of some names, one state for each beginning."""
+
+    def __init__(self, style: JsonStyle, new_rule: Callable[[Node], Node], later: Later | None) -> None:
+        self._style, self._new_rule, self._later = style, new_rule, later
+        self._banned = {text.decode("utf-8", "replace") for text in style.banned}
+        self._rest = new_rule(seq(Repeat(json_char(style), 0, style.string_max), _QUOTE))
+        self._wide = new_rule(_beyond_ascii(style))
+        self._children: list[dict[str, int]] = [{}]  # state -> character -> state
+        self._depth = [0]
+        self._ends: set[int] = set()
+        self._off: dict[tuple[str, ...], Node] = {}  # by the letters that stay on the tree: another one, and the rest
+
+    def add(self, name: str) -> None:
         state = 0
+        children = self._children
         for letter in name:
             following = children[state].get(letter)
             if following is None:
                 following = children[state][letter] = len(children)
                 children.append({})
-                depth.append(depth[state] + 1)
+                self._depth.append(self._depth[state] + 1)
             state = following
-        ends.add(state)
-    nodes: dict[int, Node] = {}
-    off: dict[tuple[str, ...], Node] = {}  # by the letters that stay on the tree: another one, and the rest
-    for state in range(len(children) - 1, -1, -1):  # states are numbered after their parents
-        letters = tuple(children[state])
-        leaving = off.get(letters)
-        if leaving is None:
-            leaving = off[letters] = seq(_other(style, letters, wide), rest)
-        options = [seq(_spelled(c), nodes.pop(children[state][c])) for c in letters if c not in banned]
-        options.append(leaving)
-        if state not in ends:
-            options.append(_QUOTE)
-        node: Node = options[0] if len(options) == 1 else Choice(tuple(options))
-        # A rule for so many letters: less would cost more, and deeper trees are none to be nested.
-        nodes[state] = new_rule(node) if depth[state] % _NESTED == 0 or not letters else node
-    return seq(_QUOTE, free_of(nodes[0], style))
+        self._ends.add(state)
+
+    def made(self, first: int) -> Node:
+        """What may follow where a text has come to the state ``first``."""
+        nodes: dict[int, Node] = {}
+        states = [first]
+        for state in states:
+            for child in self._children[state].values():
+                if self._later is not None and self._depth[child] % _NESTED == _SOON:
+                    nodes[child] = self._later(partial(self.made, child))
+                else:
+                    states.append(child)
+        for state in reversed(states):  # states stand behind their parents
+            letters = tuple(self._children[state])
+            options = [
+                seq(_spelled(letter), nodes.pop(child))
+                for letter, child in self._children[state].items()
+                if letter not in self._banned
+            ]
+            options.append(self._leaving(letters))
+            if state not in self._ends:
+                options.append(_QUOTE)
+            node: Node = options[0] if len(options) == 1 else Choice(tuple(options))
+            # A rule for so many letters: less would cost more, and deeper trees are none to be nested.
+            apart = state != first and (self._depth[state] % _NESTED == 0 or not letters)
+            nodes[state] = self._new_rule(node) if apart else node
+        return nodes[first]
+
+    def _leaving(self, letters: tuple[str, ...]) -> Node:
+        found = self._off.get(letters)
+        if found is None:
+            found = self._off[letters] = seq(_other(self._style, letters, self._wide), self._rest)
+        return found
 
 
 _QUOTE = lit('"')
 # So many letters of a name are written into one rule.
 _NESTED = 8
+# Where rules may wait, so many letters do not: the first one is asked for as soon as a key may begin.
+_SOON = 2
 
 
 @lru_cache(maxsize=512)
