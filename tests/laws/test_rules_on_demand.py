@@ -205,6 +205,20 @@ def test_what_is_behind_the_first_letters_of_another_key_waits() -> None:
     assert len(set(sizes[1:])) >= 3
 
 
+def test_a_state_that_tokens_only_end_in_is_not_stepped() -> None:
+    masks = masks_for(Grammar(*begin_schema({"const": "abc"}, name="s")[:1], "s"), TOKENS, TRIE)
+    constraint = Constraint(masks, masks.start())
+    assert constraint.accept(ord('"'))
+    constraint.fill(np.zeros(TRIE.words, dtype=np.uint32))
+    assert constraint.accept(TOKENS.token_bytes.index(b"ab"))
+    state = constraint.state
+    assert state is not None
+    automaton = masks._kept.automaton  # no other way to see what was not done
+    assert not automaton.wide[state.state]
+    constraint.fill(np.zeros(TRIE.words, dtype=np.uint32))
+    assert automaton.wide[state.state] == 1
+
+
 def test_a_schema_past_the_bounds_is_refused_at_once() -> None:
     parts = {f"p{i}": {"type": "string", "maxLength": i + 1} for i in range(20)}
     schema = {"type": "object", "properties": {"v": {"type": "object", "properties": parts}}, "required": ["v"]}

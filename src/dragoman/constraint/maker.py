@@ -153,7 +153,7 @@ class PartMaker:
         automaton = self._automaton
         at = automaton.after[state] * 256
         behind = set(automaton.rows[at : at + 128]) - {state, DEAD}
-        return all(automaton.width(after) < _WIDE for after in behind)
+        return all(automaton.narrow(after, _WIDE) for after in behind)
 
     def _record(self, state: int) -> Record | None:
         """A walk of ``state`` from the root, to be taken in pieces; None where rounds count or it is left elsewhere."""

@@ -101,6 +101,8 @@ cdef class Automaton:
     @cython.locals(only=int)
     cpdef int step(self, int state, int byte) except -2
     cpdef int width(self, int state) except -2
+    @cython.locals(thread=cython.longlong, count=int)
+    cpdef bint narrow(self, int state, int most) except -1
     @cython.locals(thread=cython.longlong)
     cpdef bint stays(self, int state) except -1
     @cython.locals(end=int, after=int)

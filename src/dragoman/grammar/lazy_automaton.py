@@ -514,6 +514,16 @@ class Automaton:
             self.expand(state)
         return self.wide[state]
 
+    def narrow(self, state: int, most: int) -> bool:
+        """Whether fewer than ``most`` bytes lead on; mostly that is told without finding the steps."""
+        if self.byte[state] == _NEW:
+            count = 0
+            for thread in self.waiting[state]:
+                count += self.args[thread >> 40].bit_count()
+            if count < most:
+                return True
+        return self.width(state) < most
+
     def stays(self, state: int) -> bool:
         """True: nothing is at the base's edge or in a further round, and some thread is in the base itself.
 

@@ -207,6 +207,9 @@ class Walk:
                 self.enter(automaton, self.later_nodes.pop(), self.later_states.pop())
                 continue
             node = self.node
+            if self.end[node] == node + 1:  # a state that is only seen here need not know its steps
+                self.mark(automaton, node, state)
+                continue
             record = automaton.record[state]
             if record >= 0 and self.seek < 0:
                 if record == 0 and self.repeats(automaton, state):
@@ -217,9 +220,7 @@ class Walk:
                     if kept.home[node]:
                         self.take(automaton, kept, node, state)
                         continue
-            if self.end[node] == node + 1:
-                self.mark(automaton, node, state)
-            elif self.inside[node] & ~self.loops(automaton, state) == 0:
+            if self.inside[node] & ~self.loops(automaton, state) == 0:
                 self.whole(automaton, node, state)
             else:
                 self.mark(automaton, node, state)
