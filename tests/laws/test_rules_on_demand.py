@@ -17,6 +17,7 @@ from dragoman.grammar import analysis
 from dragoman.grammar.compile import compile_writer
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.schema import SchemaOptions, begin_schema, compile_schema
+from dragoman.grammar.walk import COMPILED
 from dragoman.limits import Limits
 
 OPTIONS = (SchemaOptions(), SchemaOptions(whitespace="compact", closed_objects=True), SchemaOptions(string_max=9))
@@ -201,7 +202,8 @@ def test_what_is_behind_the_first_letters_of_another_key_waits() -> None:
         assert (row == other).all()
         sizes.append(len(masks.program))
     # Behind `{"` stands all that a key may begin with; the rest of a key is compiled when writing comes to it.
-    assert sizes[1] < len(whole.program) * 2 / 3
+    # Without the compiled file walks look one step further.
+    assert sizes[1] < len(whole.program) * (2 / 3 if COMPILED else 4 / 5)
     assert len(set(sizes[1:])) >= 3
 
 
