@@ -8,7 +8,8 @@ from typing import Any, Literal, Protocol
 
 from dragoman.grammar.schema.options import SchemaOptions
 
-FinishReason = Literal["stop", "length"]
+# content_filter: the engine itself withheld the rest of the answer.
+FinishReason = Literal["stop", "length", "content_filter"]
 # The notations of an exported grammar: llama.cpp's, llguidance's, and two of xgrammar's.
 GrammarForm = Literal["gbnf", "lark", "ebnf", "structural_tag"]
 
@@ -116,6 +117,7 @@ class TokenLogprob:
 class Chunk:
     """A piece of output. ``finish`` is set on the last one only, with the counts where the engine tells them.
 
+    unknown_end: the engine's own word for its end, where nobody knows what it means; ``finish`` is then ``stop``.
     logprobs: one entry for each token of the piece, where ``Sampling.logprobs`` asked for them.
     """
 
@@ -125,6 +127,7 @@ class Chunk:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
+    unknown_end: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import openers
 from dragoman.dialect.writer.calls import CALL_RULE
-from dragoman.engine import GrammarForm, GrammarSpec, Trigger
+from dragoman.engine import FinishReason, GrammarForm, GrammarSpec, Trigger
 from dragoman.errors import GrammarError, LimitError, StateError, UsageError
 from dragoman.events import Event, Opened
 from dragoman.grammar.nodes import Grammar
@@ -139,7 +139,7 @@ class Turn:
         self._type: type | None = None  # of the last chunk, so that the next one's kind is known
         self._reader: Reader | None = None
         self._utf8 = Utf8Sanitizer()
-        self._reason: Literal["stop", "length"] | None = None
+        self._reason: FinishReason | None = None
         self._late = False
         self._ends = sorted(facts.all_stops(fmt.profile), key=len, reverse=True)
         self._opening: list[Delta] = []  # of what the prompt wrote, given with the first deltas
@@ -206,15 +206,15 @@ class Turn:
                 return
             rest = rest[len(end) :].lstrip()
 
-    def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
-        """The output is over; the last deltas. Once. ``length``: it was cut off, nothing is closed or invented.
+    def finish(self, reason: FinishReason = "stop") -> list[Delta]:
+        """The output is over; the last deltas. Once. ``length``, ``content_filter``: it was cut off, nothing is closed.
 
         Raises: OutputError under ``on_mismatch="strict"``, where ``stop`` comes inside a call.
         """
         if self._reason is not None:
             raise StateError("the turn is finished already")
-        if reason not in ("stop", "length"):
-            raise UsageError(f"a turn finishes by stop or length, not {reason!r}", param="reason")
+        if reason not in ("stop", "length", "content_filter"):
+            raise UsageError(f"a turn finishes by stop, length or content_filter, not {reason!r}", param="reason")
         reader = self._reader or self._start(None)
         deltas, self._opening = self._opening, []
         if reader.path in _OUTSIDE and reader.run.withheld.strip().decode("utf-8", "replace") in self._ends:
@@ -224,13 +224,13 @@ class Turn:
             if rest:
                 deltas += self._push(reader.feed(rest))
             if not self._builder.full:
-                deltas += self._push(self._end(reader, reason))
+                deltas += self._push(self._end(reader, "stop" if reason == "stop" else "length"))
         except BrokenError as error:
             self._break(error, deltas)
         self._note_behind(reader, final=True)
-        # A turn whose end was read is complete, whatever ran out afterwards.
-        self._reason = "stop" if self.ended else reason
-        return deltas + _merged(self._builder.finish(self._reason))
+        whole = reason == "stop" or self.ended  # its end was read, whatever ran out afterwards
+        self._reason = "stop" if whole and reason != "content_filter" else reason
+        return deltas + _merged(self._builder.finish("stop" if whole else "length"))
 
     def _end(self, reader: Reader, reason: Literal["stop", "length"]) -> list[Event]:
         """The last events of the output."""
@@ -281,9 +281,11 @@ class Turn:
         return self._builder.full or (self._reader is not None and self._reader.ended)
 
     @property
-    def finish_reason(self) -> Literal["stop", "length", "tool_calls"]:
+    def finish_reason(self) -> FinishReason | Literal["tool_calls"]:
         """length where the output was cut off, be it by the model itself, that ended its turn inside a call; else
-        tool_calls where there is a call, else stop."""
+        tool_calls where there is a call, else stop. content_filter where the engine said so."""
+        if self._reason == "content_filter":
+            return self._reason
         if self._reason == "length" or self._builder.cut:
             return "length"
         return "tool_calls" if self._builder.has_calls else "stop"

@@ -38,6 +38,7 @@ def test_reasoning_ends_where_its_budget_does(opened: bool, field: str) -> None:
     assert second.prompt_text == first.prompt_text.removesuffix("<muse>\n") + thought
     assert body["usage"]["completion_tokens_details"]["reasoning_tokens"] == 8
     assert body["usage"]["prompt_tokens"] == len(first.prompt_ids)
+    assert "dragoman" not in body
 
 
 def test_the_stream_says_the_same() -> None:
@@ -132,3 +133,4 @@ def test_a_model_that_never_stops_thinking_gets_no_more_than_some_tries() -> Non
     assert len(service.engine.record.requests) == 1 + ENDS_MAX
     assert service.engine.record.running == 0
     assert answer["usage"]["completion_tokens_details"]["reasoning_tokens"] == 4 + ENDS_MAX
+    assert [problem["code"] for problem in answer["dragoman"]["problems"]] == ["reasoning_budget"]

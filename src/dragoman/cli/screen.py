@@ -29,6 +29,8 @@ class Screen:
             self._turn_to("")
             if self.people and piece.finish_reason == "length":
                 print_styled("(the answer was cut off: --max-tokens, or the engine's context)", "yellow")
+            elif self.people and piece.finish_reason == "content_filter":
+                print_styled("(the engine's content filter cut the answer off)", "yellow")
         elif piece.tool_calls:
             self._show_call(piece)
         elif piece.content:

@@ -25,7 +25,14 @@ Fields: TypeAlias = dict[str, Any]
 # What completions servers write without a bound where nothing is said: 16 tokens. So a bound is always sent.
 UNKNOWN_CONTEXT_TOKENS = 4096
 _STANDARD = frozenset(("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty"))
-_CUT_OFF = frozenset(("length", "max_tokens", "repetition"))
+# Words of such servers, and of services behind the same API, for how an answer ended.
+_FINISHES: Mapping[str, FinishReason] = {
+    **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "repetition"), "length"),
+    **dict.fromkeys(("content_filter", "content_filtered", "refusal", "safety"), "content_filter"),
+}
+_GIVEN_UP = ("abort", "error", "cancelled")
+_WORD_MAX = 60  # characters of a word that nobody knows
 _OURS = frozenset(
     ("model", "prompt", "stream", "stream_options", "max_tokens", "stop", "n", "best_of", "echo", "logprobs")
 )
@@ -255,6 +262,7 @@ class _Reader:
         self._written = 0
         self._usage: Mapping[str, Any] = {}
         self.finish: FinishReason | None = None
+        self._unknown_end: str | None = None
 
     def read(self, event: Mapping[str, Any]) -> Chunk | None:
         usage = event.get("usage")
@@ -265,7 +273,7 @@ class _Reader:
             return None
         choice = choices[0]
         if choice.get("finish_reason") is not None:
-            self.finish = _finish(choice["finish_reason"])
+            self.finish, self._unknown_end = _finish(choice["finish_reason"])
         text, ids = choice.get("text") or "", tuple(choice.get("token_ids") or ())
         if not isinstance(text, str):
             raise EngineError(f"the engine sent {text!r:.200} where text belongs")
@@ -281,15 +289,16 @@ class _Reader:
             finish=self.finish,
             prompt_tokens=prompt if isinstance(prompt, int) else None,
             completion_tokens=written if isinstance(written, int) else self._written,
+            unknown_end=self._unknown_end,
         )
 
 
-def _finish(reason: Any) -> FinishReason:
-    if reason in _CUT_OFF:
-        return "length"
-    if reason in ("abort", "error", "cancelled"):
+def _finish(reason: Any) -> tuple[FinishReason, str | None]:
+    """What the server's word for the end means, and the word itself where nobody knows it. Raises EngineError."""
+    if reason in _GIVEN_UP:
         raise EngineError("the engine gave the answer up before it was complete (its own word: " + reason + ")")
-    return "stop"
+    meant = _FINISHES.get(reason)
+    return (meant, None) if meant is not None else ("stop", str(reason)[:_WORD_MAX])
 
 
 def _logprobs(told: Any, ids: tuple[int, ...], tops: int) -> tuple[TokenLogprob, ...]:

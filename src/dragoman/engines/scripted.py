@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy
 
-from dragoman.engine import Chunk, EngineInfo, FinishReason, Generation, Stepper, TokenLogprob
+from dragoman.engine import Chunk, EngineInfo, Generation, Stepper, TokenLogprob
 from dragoman.engines.stop_words import StopWords
 from dragoman.errors import EngineError, UsageError
 
@@ -204,7 +204,7 @@ class _Entry:
         failed = error is not None and isinstance(error, Exception)
         self._record.endings.append("failed" if failed else self._ending)
 
-    def last(self, text: str, reason: FinishReason, written: int) -> Chunk:
+    def last(self, text: str, reason: Literal["stop", "length"], written: int) -> Chunk:
         """The last piece. Whoever leaves after it has not cancelled anything."""
         self._ending = reason
         return Chunk(text, finish=reason, prompt_tokens=len(self._request.prompt_ids), completion_tokens=written)

@@ -6,12 +6,12 @@ import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy
 
 from dragoman.constraint.constraint import Constraint
-from dragoman.engine import Chunk, Engine, EngineInfo, Generation, TokenLogprob
+from dragoman.engine import Chunk, Engine, EngineInfo, FinishReason, Generation, TokenLogprob
 from dragoman.errors import DragomanError
 from dragoman.inspector.shown import prompt_shown
 from dragoman.inspector.watch import fed, finished
@@ -34,7 +34,7 @@ async def run_steps(
     yield {"prompt": prompt_shown(turn), "enforced": _enforced(generation), "unwatched": masks.why}
     if info.gives_logprobs:
         generation = replace(generation, sampling=replace(generation.sampling, logprobs=_LIKELIEST))
-    reason: Literal["stop", "length"] = "stop"
+    reason: FinishReason = "stop"
     async with aclosing(_closable(engine, generation)) as chunks:
         async for chunk in chunks:
             tokens = masks.step(chunk)

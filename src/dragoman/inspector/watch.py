@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from dragoman.chat import Delta
+from dragoman.engine import FinishReason
 from dragoman.errors import UsageError
 from dragoman.turn import Chunk, Turn
 
@@ -30,7 +31,7 @@ def fed(turn: Turn, chunk: Chunk, text: str) -> dict[str, Any]:
     return {"chunk": text, "deltas": _told(deltas), "reader": reader_state(turn)}
 
 
-def finished(turn: Turn, reason: Literal["stop", "length"]) -> dict[str, Any]:
+def finished(turn: Turn, reason: FinishReason) -> dict[str, Any]:
     """Finish the turn; {"finish": why, "deltas", "reader", "result": as of :func:`result_of`}."""
     deltas = turn.finish(reason)
     return {"finish": reason, "deltas": _told(deltas), "reader": reader_state(turn), "result": result_of(turn)}

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 import anyio.to_thread
 
 from dragoman.chat import Delta, Problem
-from dragoman.engine import Chunk, Engine
+from dragoman.engine import Chunk, Engine, FinishReason
 from dragoman.errors import OutputError
 from dragoman.server.answers.begun_calls import BegunCalls
 from dragoman.server.answers.jobs import Ended, Job, Piece, Said, Usage
@@ -37,10 +37,10 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
     goes on behind a prompt that holds the reasoning and its end; what it thinks there is beyond the budget too.
     """
     stop, calls, repeats, tally = StopTexts(job.stop), BegunCalls(), Repeats(), _Tally(job)
-    problems: tuple[Problem, ...] = ()
+    problems: list[Problem] = []
     while True:
         turn, budget, spent = job.turn, job.budget, False
-        reason: Literal["stop", "length"] = "stop"
+        reason: FinishReason = "stop"
         async with _closed(engine.generate(job.generation)) as chunks:
             async for chunk in chunks:
                 deltas, broken = _read(turn.feed, chunk.text)
@@ -48,6 +48,7 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
                 for delta in repeats.push(calls.push(stop.push(_shown(job, deltas)))):
                     yield tally.said(delta)
                 _check(broken, stop)
+                problems += _noticed(job, chunk, stop, tally.position)
                 reason = chunk.finish or reason
                 if stop.found is not None or (turn.ended and chunk.finish is None):
                     reason = "stop"  # an end of turn that no engine could know: another text may begin with it too
@@ -60,6 +61,8 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
             break
         if budget.go_on is None:
             reason = "length"
+            told = "the budget of reasoning is spent, and the model thinks on behind each end of it: given up"
+            problems.append(Problem("reasoning_budget", told, tally.position))
             break
         # What a marker might have been is dropped with the marker: the prompt writes the end of the reasoning now.
         problems += turn.message.problems
@@ -71,12 +74,29 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
     _check(broken, stop)
     for delta in [*repeats.push(last), *repeats.rest()]:
         yield tally.said(delta)
-    finish_reason = turn.finish_reason
-    # The turn may know of calls that nobody else does: they stand behind a stop text, or never came to arguments.
-    if stop.found is not None or finish_reason == "tool_calls":
-        finish_reason = "tool_calls" if tally.called else "stop"
+    if job.unasked is not None and stop.found is None:
+        problems += job.unasked.finish(reason, tally.position)
     problems += turn.message.problems
-    yield Ended(finish_reason, tally.usage, problems, stop.found, job.unconstrained, tally.unscored)
+    finish_reason = _finish_reason(turn, stop, called=tally.called)
+    yield Ended(finish_reason, tally.usage, tuple(problems), stop.found, job.unconstrained, tally.unscored)
+
+
+def _finish_reason(turn: Reading, stop: StopTexts, *, called: bool) -> FinishReason | Literal["tool_calls"]:
+    """The turn may know of calls that nobody else does: they stand behind a stop text, or never came to arguments."""
+    if stop.found is not None or turn.finish_reason == "tool_calls":
+        return "tool_calls" if called else "stop"
+    return turn.finish_reason
+
+
+def _noticed(job: Job[Reading], chunk: Chunk, stop: StopTexts, position: int) -> list[Problem]:
+    """What is to be told of a piece that ends at ``position``, beyond what the turn sees. Raises OutputError."""
+    out: list[Problem] = []
+    if job.unasked is not None and stop.found is None:
+        out += job.unasked.push(chunk.text, position)
+    if chunk.unknown_end is not None:
+        told = f"the engine ended the answer by a word that nobody knows here: {chunk.unknown_end!r}"
+        out.append(Problem("unknown_finish", told, position))
+    return out
 
 
 def _read(read: Callable[[A], list[Delta]], piece: A) -> tuple[list[Delta], OutputError | None]:
@@ -106,6 +126,7 @@ class _Tally:
         self._prompt = job.prompt_tokens
         self._before = 0  # tokens of what was written before the budget of reasoning was spent
         self._counted = 0
+        self.position = 0  # bytes of output that came, of the generation that goes on
         self.thought = 0
         self._told: int | None = None
         self._alignment = Alignment()
@@ -115,6 +136,7 @@ class _Tally:
     def count(self, chunk: Chunk, deltas: Iterable[Delta]) -> None:
         tokens = len(chunk.token_ids) or bool(chunk.text)
         self._counted += tokens
+        self.position += len(chunk.text.encode("utf-8", "replace"))
         if any(delta.reasoning_content for delta in deltas):
             self.thought += tokens
         if chunk.finish is not None:
@@ -133,6 +155,7 @@ class _Tally:
     def go_on(self) -> None:
         """Another generation goes on with the answer."""
         self._before, self._counted, self._told = self.completion, 0, None
+        self.position = 0
 
     @property
     def unscored(self) -> bool:

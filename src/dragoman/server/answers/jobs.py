@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from dragoman.chat import Delta, Message, Problem, ToolCall
-from dragoman.engine import Generation
+from dragoman.engine import FinishReason, Generation
 from dragoman.server.answers.likelihood import Scored
 from dragoman.server.answers.reading import Reading
+from dragoman.server.answers.unasked import Unasked
 from dragoman.vocab import Vocabulary
 
 R = TypeVar("R", bound=Reading, covariant=True)
@@ -50,7 +51,7 @@ class Job(Generic[R]):
 
     unconstrained: why the tools' schemas are not enforced, if they are not. vocab: for the bytes of tokens.
     budget: how much may be thought, and how the answer goes on after that. tell_reasoning: the answer shows what was
-    thought.
+    thought. unasked: looks for calls where none may be made.
     """
 
     turn: R
@@ -60,6 +61,7 @@ class Job(Generic[R]):
     vocab: Vocabulary | None = None
     budget: Budget | None = None
     tell_reasoning: bool = True
+    unasked: Unasked | None = None
 
     @property
     def prompt_tokens(self) -> int:
@@ -80,7 +82,7 @@ class Ended:
     """How an answer ended; comes once, last. stop_text: the client's own stop text that ended it. unscored: the engine
     was asked for log probabilities and told none."""
 
-    finish_reason: Literal["stop", "length", "tool_calls"]
+    finish_reason: FinishReason | Literal["tool_calls"]
     usage: Usage
     problems: tuple[Problem, ...] = ()
     stop_text: str | None = None
@@ -89,6 +91,11 @@ class Ended:
 
 
 Piece: TypeAlias = Delta | Ended
+
+
+def is_cut(ended: Ended) -> bool:
+    """The model did not come to the end of what it wrote."""
+    return ended.finish_reason in ("length", "content_filter")
 
 
 class Sum:

@@ -5,31 +5,32 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from dragoman.chat import Delta, Message
+from dragoman.engine import FinishReason
 
 
 class Reading(Protocol):
     """The part of :class:`dragoman.turn.Turn` that an answer needs."""
 
     def feed(self, chunk: str) -> list[Delta]: ...
-    def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]: ...
+    def finish(self, reason: FinishReason = "stop") -> list[Delta]: ...
     @property
     def ended(self) -> bool: ...
     @property
     def message(self) -> Message: ...
     @property
-    def finish_reason(self) -> Literal["stop", "length", "tool_calls"]: ...
+    def finish_reason(self) -> FinishReason | Literal["tool_calls"]: ...
 
 
 class RawReading:
     """All output is content."""
 
     def __init__(self) -> None:
-        self._reason: Literal["stop", "length"] = "stop"
+        self._reason: FinishReason = "stop"
 
     def feed(self, chunk: str) -> list[Delta]:
         return [Delta(content=chunk)] if chunk else []
 
-    def finish(self, reason: Literal["stop", "length"] = "stop") -> list[Delta]:
+    def finish(self, reason: FinishReason = "stop") -> list[Delta]:
         self._reason = reason
         return []
 
@@ -44,5 +45,5 @@ class RawReading:
         return Message()
 
     @property
-    def finish_reason(self) -> Literal["stop", "length", "tool_calls"]:
+    def finish_reason(self) -> FinishReason:
         return self._reason

@@ -14,7 +14,7 @@ from dragoman.engine import Chunk, Engine, EngineInfo, Generation
 from dragoman.errors import DragomanError, EngineError
 from dragoman.server.operations.context import CURRENT, RequestContext
 
-Ending = Literal["stop", "length", "cancelled", "failed", "deadline", "shutdown"]
+Ending = Literal["stop", "length", "content_filter", "cancelled", "failed", "deadline", "shutdown"]
 
 
 class DeadlineError(EngineError):

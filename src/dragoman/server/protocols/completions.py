@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
-from dragoman.server.answers.jobs import Ended, Said, Usage
+from dragoman.server.answers.jobs import Ended, Said, Usage, is_cut
 from dragoman.server.answers.likelihood import Scored
 from dragoman.server.protocols.chat import stream_options
 from dragoman.server.requests import harmless
@@ -156,7 +156,8 @@ class CompletionsTeller:
             }
             for index, answer in enumerate(answers)
         ]
-        notes = heads.notes(self._head, answers[0].ended)  # raw text has no problems of its own
+        problems = tuple(problem for answer in answers for problem in answer.ended.problems)
+        notes = heads.notes(self._head, replace(answers[0].ended, problems=problems))
         return {**self._body(), "choices": choices, "usage": usage.to_dict(), **notes}
 
     def _chunk(
@@ -195,4 +196,4 @@ class CompletionsTeller:
 
 def _reason(ended: Ended) -> str:
     """What a raw prompt is followed by is read as text, so there are no calls."""
-    return "length" if ended.finish_reason == "length" else "stop"
+    return ended.finish_reason if is_cut(ended) else "stop"

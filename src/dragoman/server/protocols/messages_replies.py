@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from dragoman.chat import Delta, Problem, ToolCallDelta
-from dragoman.server.answers.jobs import Ended, Said, Usage
+from dragoman.server.answers.jobs import Ended, Said, Usage, is_cut
 from dragoman.server.wire import failures, heads, sse
 from dragoman.server.wire.partial_json import ObjectPrefix, is_object, read_object
 from dragoman.server.wire.telling import Answer
@@ -73,7 +73,7 @@ class MessagesTeller:
 
     def _notes(self, ended: Ended) -> dict[str, Any]:
         """What is said of every answer, and of calls that only this protocol cannot tell whole."""
-        if ended.finish_reason != "length":
+        if not is_cut(ended):
             ended = replace(ended, problems=(*ended.problems, *map(_cut_input, self._cut)))
         return heads.notes(self._head, ended)
 
@@ -149,6 +149,8 @@ def _cut_input(name: str) -> Problem:
 
 
 def _reason(ended: Ended, cut: Sequence[str]) -> str:
+    if ended.finish_reason == "content_filter":
+        return "refusal"
     if cut or ended.finish_reason == "length":
         return "max_tokens"
     if ended.finish_reason == "tool_calls":

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman.chat import ToolCallDelta
 from dragoman.errors import LimitError, UsageError
-from dragoman.server.answers.jobs import Ended, Said, Usage
+from dragoman.server.answers.jobs import Ended, Said, Usage, is_cut
 from dragoman.server.protocols.responses import Echo
 from dragoman.server.wire import failures, heads, sse
 from dragoman.server.wire.telling import Answer
@@ -70,7 +70,7 @@ class ResponsesTeller:
 
     def ended(self, index: int, ended: Ended) -> Iterable[bytes]:
         self._ended = ended
-        for data in self._over("incomplete" if ended.finish_reason == "length" else "completed"):
+        for data in self._over(_status(ended)):
             yield sse.named(data)
 
     def close(self, usage: Usage) -> Iterable[bytes]:
@@ -185,7 +185,7 @@ class ResponsesTeller:
             "created_at": self._head.created,
             "status": status,
             "error": error,
-            "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+            "incomplete_details": {"reason": _cut_by(ended)} if status == "incomplete" else None,
             "model": self._head.model,
             "output": list(self._output),
             **self._echo.fields,
@@ -195,7 +195,12 @@ class ResponsesTeller:
 
 
 def _status(ended: Ended) -> str:
-    return "incomplete" if ended.finish_reason == "length" else "completed"
+    return "incomplete" if is_cut(ended) else "completed"
+
+
+def _cut_by(ended: Ended | None) -> str:
+    filtered = ended is not None and ended.finish_reason == "content_filter"
+    return "content_filter" if filtered else "max_output_tokens"
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dragoman.errors import DragomanError, LimitError, SchemaError, UsageError
 from dragoman.format import ChatFormat
 from dragoman.server.answers.jobs import Job, R
 from dragoman.server.answers.reading import RawReading
+from dragoman.server.answers.unasked import Unasked
 from dragoman.server.requests.ask import Ask, RawAsk
 from dragoman.server.requests.budget import with_budget
 from dragoman.server.requests.unread import unread
@@ -76,7 +77,15 @@ def prepare(
         with suppress(SchemaError):  # the other tools are held to their schemas all the same
             opened = make_turn(fmt, _with_open_tools(request, wrong), settings, now=now, id_seed=id_seed)
             generation = _constrained(generation, opened, fmt, info)
-    return Job(turn, generation, request.stop, unconstrained, fmt.vocab, tell_reasoning=request.tell_reasoning)
+    return Job(
+        turn,
+        generation,
+        request.stop,
+        unconstrained,
+        fmt.vocab,
+        tell_reasoning=request.tell_reasoning,
+        unasked=_unasked(turn, request),
+    )
 
 
 def prepare_all(
@@ -95,12 +104,31 @@ def prepare_all(
     for at in range(1, request.n):
         turn = make_turn(fmt, request, settings, now=now, id_seed=f"{id_seed}-{at}")
         _ = turn.reader
-        jobs.append(replace(first, turn=turn))
+        jobs.append(replace(first, turn=turn, unasked=_unasked(turn, request)))
     jobs = list(_seeded(jobs, id_seed))
     if request.reasoning_budget is not None:
         behind = partial(prepare, fmt, info=info, settings=settings, now=now, id_seed=id_seed)
         jobs = [with_budget(job, fmt, request, behind) for job in jobs]
     return tuple(jobs)
+
+
+def _unasked(turn: Turn, request: Ask) -> Unasked | None:
+    """Who looks for calls in an answer that is to hold none. A grammar of the answer's own keeps them away."""
+    asked = turn.request
+    if asked.choice != "none" or not asked.tools or asked.answer is not None:
+        return None
+    calling = Turn(
+        turn.format,
+        replace(asked, choice="auto"),
+        turn.prompt,
+        tools=(),
+        generation_prompt=turn.generation_prompt,
+        echo=False,
+        strict=False,
+        id_seed=0,
+    )
+    _ = calling.reader
+    return Unasked(calling, strict=request.turn.get("on_mismatch") == "strict")
 
 
 def _with_budget_of_none(request: Ask) -> Ask:
