@@ -192,7 +192,9 @@ def test_a_model_that_calls_for_ever_is_told_to_answer(
     server = LlamaServer([CALL] * ROUNDS_MAX + ["Enough."])
     with live(server.app) as address:
         assert main(words(address, vocab, tmp_path, "--yes", "-m", "Rome?")) == 0
-    assert capsys.readouterr().out == "Enough.\n"
+    out, err = capsys.readouterr()
+    assert out == "Enough.\n"
+    assert err.count(f"{ROUNDS_MAX} rounds of calls") == 1
     assert len(server.asked) == ROUNDS_MAX + 1
     assert "grammar" not in server.asked[-1]
 

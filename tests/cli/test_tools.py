@@ -219,6 +219,7 @@ def test_tools_that_are_only_declared(tmp_path: Path, value: Any) -> None:
         ("none.py", None, "there is no file"),
         ("empty.py", "x = 1\n", "defines no public function"),
         ("broken.py", "def f(:\n", "cannot be run: SyntaxError"),
+        ("exits.py", "raise SystemExit(3)\n", "exits when it is read"),
         ("none.json", None, "there is no file"),
         ("text.json", "hello", "is no JSON"),
         ("number.json", "5", "not a number"),

@@ -83,6 +83,9 @@ def test_every_verb_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
         (["render", "chatml", "--tools", "{{}}"], "takes the name of a file, not JSON itself"),
         (["render", "chatml", "--request", '[{{"role": "user"}}]' * 300], "takes the name of a file"),
         (["inspect", "{bytes}"], "TEMPLATE: "),
+        (["render", "chatml", "m.json"], "given by --request m.json); see dragoman render --help"),
+        (["inspect", "chatml", "m.json"], "m.json; see dragoman inspect --help"),
+        (["render", "chatml", "--requset", "m.json"], "--requset m.json; see dragoman render --help"),
     ],
 )
 def test_wrong_usage_is_2_and_one_line_that_says_what_to_do(

@@ -266,6 +266,9 @@ def test_keys_open_the_door_under_either_header() -> None:
             assert await status((b"x-api-key", wrong)) == 401
         assert await status((b"authorization", b"Basic first-key")) == 401
         assert await status() == 401
+        for sent in ((b"first-key", b"no"), (b"no", b"first-key"), (b"first-key", b"")):  # SDKs may send two
+            assert await status((b"authorization", b"Bearer " + sent[0]), (b"x-api-key", sent[1])) == 200
+        assert await status((b"authorization", b"Bearer no"), (b"x-api-key", b"first-key2")) == 401
         for path in ("/health", "/ready", "/"):
             assert await status(path=path) == 200
             assert await status(path=path, method="POST") == 401

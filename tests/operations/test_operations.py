@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from dragoman.engine import Chunk, EngineInfo, Generation
 from dragoman.engines.scripted import Scripted
 from dragoman.errors import EngineError
-from dragoman.server.app import create_app
+from dragoman.server.app import create_app, doors_of
 from dragoman.server.operations.admission import AdmissionSettings
 from dragoman.server.operations.context import CURRENT, RequestContext
 from dragoman.server.operations.layers import Operations, OperationsSettings
@@ -39,7 +39,8 @@ class Operated:
     def __init__(self, *answers: Any, settings: OperationsSettings | None = None, **scripted: Any) -> None:
         self.engine = Scripted(list(answers), info=INFO, **scripted)
         self.operations = Operations(settings)
-        inner = create_app(chat_format(), self.operations.watch(self.engine), model="m")
+        watched, beside = self.operations.watch(self.engine), doors_of(self.operations)
+        inner = create_app(chat_format(), watched, model="m", beside=beside)
         self.app = self.operations.wrap(inner, fmt=chat_format(), model="m")
         self.client = TestClient(self.app, raise_server_exceptions=False)
 
@@ -104,6 +105,14 @@ def test_metrics_are_what_prometheus_reads() -> None:
     families = {family.name: family for family in text_string_to_metric_families(answer.text)}
     assert families["dragoman_ready"].samples[0].value == 1
     assert families["dragoman_request_seconds"].type == "histogram"
+
+
+def test_the_document_tells_of_its_routes() -> None:
+    client = Operated("Hi.").client
+    paths = client.get("/openapi.json").json()["paths"]
+    for path, kind in (("/ready", "application/json"), ("/metrics", "text/plain")):
+        assert list(paths[path]["get"]["responses"]["200"]["content"]) == [kind]
+        assert client.get(path).headers["content-type"].startswith(kind)
 
 
 def test_a_request_is_one_line_without_its_text(lines: list[dict[str, Any]]) -> None:

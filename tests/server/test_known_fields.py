@@ -51,6 +51,7 @@ def test_every_field_of_the_clients_libraries_is_known_here() -> None:
         assert harmless.ignored(fields, dict.fromkeys(free, harmless.ANYTHING), *known) == (), path
 
 
+_FORM = {"type": "json_schema", "schema": {"type": "object"}}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (CHAT, {"reasoning_effort": "huge"}, "reasoning_effort"),
     (CHAT, {"verbosity": "low"}, "verbosity"),
@@ -91,6 +92,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (ANTHROPIC, {"inference_geo": "eu"}, "inference_geo"),
     (ANTHROPIC, {"compaction": {}}, "compaction"),
     (ANTHROPIC, {"stop": ["x"]}, "stop"),
+    (ANTHROPIC, {"stop_sequences": "x"}, "stop_sequences"),
+    (ANTHROPIC, {"stop_sequences": ["x", 5]}, "stop_sequences"),
+    (ANTHROPIC, {"output_format": {"type": "text"}}, "output_format.type"),
+    (ANTHROPIC, {"output_format": {"type": "json_schema"}}, "output_format.schema"),
+    (ANTHROPIC, {"output_format": {"type": "json_schema", "schema": {"type": "bogus"}}}, "output_format"),
+    (ANTHROPIC, {"output_format": _FORM, "output_config": {"format": _FORM}}, "output_format"),
     *((path, {"model": 5}, "model") for path in LEAST),
     (CHAT, {"user": 5}, "user"),
     *(

@@ -268,12 +268,28 @@ def test_a_picture_needs_a_template_that_has_a_word_for_it() -> None:
     messages = [{"role": "user", "content": [picture, {"type": "text", "text": "What is it?"}]}]
     refused = _ask(messages=messages)
     assert refused.status_code == 400
-    assert "media_placeholder" in refused.json()["error"]["message"]
+    message = refused.json()["error"]["message"]
+    assert message.startswith("messages[0].content[0] is of type 'image', but")
+    assert message.endswith("send text in its place")  # no field of this protocol stands for it
     from tests.server.service import chat_format
 
     service = Service(["A cat."], fmt=chat_format().with_defaults(media_placeholder="<pic>"))
     assert service.post({"messages": messages}, "/v1/messages").status_code == 200
     assert "<pic>What is it?" in service.engine.record.requests[0].prompt_text
+
+
+def test_the_form_of_the_answer_under_its_older_name() -> None:
+    schema = {"type": "object", "properties": {"zebra": {"type": "integer"}}}
+    form = {"type": "json_schema", "schema": schema}
+    service = Service(['{"zebra": 1}'] * 2)
+    bodies = [{"output_config": {"format": form}}, {"output_format": form}]
+    new, old = [service.post({"messages": MESSAGES, **body}, "/v1/messages").json() for body in bodies]
+    assert new == old
+    first, second = service.engine.record.requests
+    assert first.grammar == second.grammar
+    assert "zebra" in second.grammar.text
+    odd = service.post({"messages": MESSAGES, "output_format": {**form, "x": 1}}, "/v1/messages/count_tokens").json()
+    assert odd["dragoman"] == {"ignored": ["output_format.x"]}
 
 
 def test_counted_tokens_are_those_of_the_prompt() -> None:

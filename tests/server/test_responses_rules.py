@@ -183,7 +183,8 @@ def test_what_the_template_cannot_take_is_named_by_its_place_in_the_input() -> N
     ]
     error = _ask(input=items, instructions="Be brief.").json()["error"]
     assert error["param"] == "input[3].content[1]"
-    assert error["message"].startswith("input[3].content[1] is of type")
+    assert error["message"].startswith("input[3].content[1] is of type 'input_image'")
+    assert "media_placeholder" not in error["message"]
 
 
 def test_what_changes_nothing_here_is_accepted_and_shown() -> None:

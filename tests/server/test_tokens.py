@@ -117,6 +117,14 @@ def test_text_comes_back_from_its_tokens() -> None:
         assert response.json()["error"]["param"] == "tokens"
 
 
+@pytest.mark.parametrize(("path", "body"), [("/tokenize", {"content": "a"}), ("/detokenize", {"tokens": [1]})])
+def test_a_field_that_changes_no_token_is_told(path: str, body: dict[str, Any]) -> None:
+    service = Service()
+    plain = service.post({**body, "model": "m"}, path).json()
+    assert "dragoman" not in plain
+    assert service.post({**body, "foo": 1, "bar": None}, path).json() == {**plain, "dragoman": {"ignored": ["foo"]}}
+
+
 def test_counts_are_those_of_the_prompt() -> None:
     service = Service(["Hi."])
     body = {"messages": MESSAGES, "tools": TOOLS}

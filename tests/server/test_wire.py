@@ -40,7 +40,11 @@ def test_sampling_fields_arrive_under_our_names() -> None:
         presence_penalty=-1,
         frequency_penalty=1.5,
     )
-    assert read(max_tokens=5, max_completion_tokens=6).sampling.max_tokens == 6
+    assert read(max_tokens=-1, max_completion_tokens=6).sampling.max_tokens == 6
+    assert read(max_tokens=6.0, max_completion_tokens=6).sampling.max_tokens == 6
+    with pytest.raises(UsageError, match="max_completion_tokens and max_tokens") as caught:
+        read(max_tokens=5, max_completion_tokens=6)
+    assert caught.value.param == "max_completion_tokens"
     assert read(max_tokens=-1).sampling.max_tokens is None
     assert read(logit_bias={"5": -100, "6": 1}).sampling.logit_bias == {5: -math.inf, 6: 1.0}
 
@@ -143,6 +147,10 @@ def test_a_field_that_nobody_knows_is_left_out_and_told() -> None:
         ("seed", "x"),
         ("logit_bias", {"a": 1}),
         ("logit_bias", {"1": "x"}),
+        ("logit_bias", {"1": 101}),
+        ("logit_bias", {"1": -100.5}),
+        ("presence_penalty", 2.5),
+        ("frequency_penalty", -2.5),
         ("typ_p", 0.5),
         ("tfs_z", 0.5),
         ("min_new_tokens", 4),

@@ -61,7 +61,12 @@ class Conversation:
     async def go_on(self) -> None:
         """Answer the messages as they stand."""
         for number in range(ROUNDS_MAX + 1):
-            message = await self._answer(first=number == 0, last=number == ROUNDS_MAX)
+            last = number == ROUNDS_MAX
+            if last:
+                self.screen.note(
+                    f"{ROUNDS_MAX} rounds of calls for one question: now an answer without one is asked for"
+                )
+            message = await self._answer(first=number == 0, last=last)
             if not message.tool_calls or not await self._run_calls(message):
                 return
 

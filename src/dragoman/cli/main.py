@@ -109,7 +109,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         verb = next((word for word in words if not word.startswith("-")), "")
         command = f"dragoman {verb}".rstrip()
-        arguments = make_parser(only=verb).parse_args(words)
+        arguments, strange = make_parser(only=verb).parse_known_args(words)
+        if strange:
+            raise _Refused(_strange(strange, arguments), command)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code
@@ -123,6 +125,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(error, command, as_json=as_json)
     except KeyboardInterrupt:
         return 130
+
+
+def _strange(words: Sequence[str], arguments: argparse.Namespace) -> str:
+    """What is wrong with words that a verb does not take; a lone file is most often a conversation."""
+    message = f"unrecognized arguments: {' '.join(words)}"
+    if len(words) == 1 and not words[0].startswith("-") and getattr(arguments, "request", "") is None:
+        return f"{message} (a conversation is given by --request {words[0]})"
+    return message
 
 
 def _failed(error: Exception, command: str, *, as_json: bool) -> int:

@@ -13,6 +13,12 @@ from dragoman.server.answers.jobs import Ended, Piece
 _Part = Literal["", "reasoning", "content", "call"]
 
 
+_CUT = {
+    "length": "the answer was cut off: --max-tokens, or the engine's context",
+    "content_filter": "the answer was cut off by the engine's content filter",
+}
+
+
 class Screen:
     """People see reasoning (dim), content and calls. A pipe gets the content alone, calls are told on stderr."""
 
@@ -27,10 +33,8 @@ class Screen:
             print_json_line(_told(piece))
         elif isinstance(piece, Ended):
             self._turn_to("")
-            if self.people and piece.finish_reason == "length":
-                print_styled("(the answer was cut off: --max-tokens, or the engine's context)", "yellow")
-            elif self.people and piece.finish_reason == "content_filter":
-                print_styled("(the engine's content filter cut the answer off)", "yellow")
+            if self.people and piece.finish_reason in _CUT:
+                self.note(_CUT[piece.finish_reason])
         elif piece.tool_calls:
             self._show_call(piece)
         elif piece.content:
@@ -64,6 +68,14 @@ class Screen:
             print_styled(f"← {harmless(short)}", "red" if text.startswith("error:") else "green")
         else:
             say(f"result {name} {json.dumps(text, ensure_ascii=False)}")
+
+    def note(self, text: str) -> None:
+        """What the model did not say, and is to be known; not where nobody but a program looks."""
+        if self.people:
+            self._turn_to("")
+            print_styled(f"({text})", "yellow")
+        elif not self.as_json:
+            say(text)
 
     def stopped(self) -> None:
         """The user stopped the answer."""

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         from dragoman.cli.configuration import read_settings
         from dragoman.inspector.routes import inspector_routes
-        from dragoman.server.app import create_app
+        from dragoman.server.app import create_app, doors_of
         from dragoman.server.operations import logs
         from dragoman.server.operations.layers import Operations
     except ImportError as error:
@@ -57,7 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     with listener:
         opened = open_engine(settings.arguments())
         engine = operations.watch(opened.engine)
-        app = create_app(opened.format, engine, model=opened.model, settings=opened.settings)
+        app = create_app(
+            opened.format, engine, model=opened.model, settings=opened.settings, beside=doors_of(operations)
+        )
         if settings.inspector:
             page = inspector_routes(
                 opened.format, engine, model=opened.model, settings=opened.settings, clock=time.time

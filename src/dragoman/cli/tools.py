@@ -87,6 +87,9 @@ def _functions(name: str) -> list[Tool]:
     sys.modules[spec.name] = module  # dataclasses and type hints look their module up
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:
+        message = f"--tools: {name} cannot be run: it exits when it is read (code {error.code})"
+        raise UsageError(message, param="--tools") from error
     except Exception as error:  # whatever a user's file may raise
         raise UsageError(f"--tools: {name} cannot be run: {type(error).__name__}: {error}", param="--tools") from error
     listed = getattr(module, "__all__", None)
@@ -109,7 +112,7 @@ def _running(function: Callable[..., Any]) -> Run:
             if inspect.iscoroutinefunction(function):
                 return _text(await function(**values))
             return _text(await asyncio.to_thread(function, **values))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a tool that exits ends itself and not the chat
             return f"error: {type(error).__name__}: {error}"
 
     return run

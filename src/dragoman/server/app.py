@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from dragoman.errors import DragomanError
 from dragoman.format import ChatFormat
 from dragoman.server import bodies
 from dragoman.server.openapi import Door, document
+from dragoman.server.operations.layers import Operations
 from dragoman.server.service import Service
 from dragoman.server.wire import failures
 from dragoman.server.wire.replies import failure
@@ -46,6 +47,14 @@ def doors(service: Service) -> list[Door]:
     ]
 
 
+def doors_of(operations: Operations) -> list[Door]:
+    """The routes that the operating side serves around the app, as the document tells of them."""
+    return [
+        Door("/ready", operations.ready, "Is new work welcome"),
+        Door("/metrics", operations.exposition, "Numbers for Prometheus", text=True),
+    ]
+
+
 def create_app(
     fmt: ChatFormat,
     engine: Engine,
@@ -54,11 +63,13 @@ def create_app(
     settings: ModelSettings = NO_SETTINGS,
     clock: Callable[[], float] = time.time,
     new_id: Callable[[], str] = lambda: secrets.token_hex(12),
+    beside: Sequence[Door] = (),
 ) -> Starlette:
     """The server as an ASGI app. The app closes ``engine`` when it shuts down.
 
     model: the name that clients see; None: the engine's own. clock: seconds since 1970, also for templates that write
     the date. new_id: what makes an answer's id unique; its protocol writes ``chatcmpl-`` and the like in front.
+    beside: routes that somebody else serves around this app, for the OpenAPI document.
     """
     service = Service(fmt, engine, model=model, settings=settings, clock=clock, new_id=new_id)
 
@@ -70,7 +81,7 @@ def create_app(
             await engine.aclose()
 
     table = doors(service)
-    told = document(table)
+    told = document((*table, *beside))
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(told)

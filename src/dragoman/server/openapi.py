@@ -30,13 +30,17 @@ _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One route. body: the JSON Schema of its request; none: it is a GET. streams: on ``stream: true``."""
+    """One route. body: the JSON Schema of its request; none: it is a GET. streams: on ``stream: true``.
+
+    text: what it answers is plain text, no JSON.
+    """
 
     path: str
     handler: Callable[[Request], Awaitable[Any]]
     summary: str
     body: Mapping[str, Any] | None = None
     streams: bool = False
+    text: bool = False
 
     @property
     def method(self) -> str:
@@ -58,6 +62,8 @@ def document(doors: Sequence[Door]) -> dict[str, Any]:
 
 def _operation(door: Door) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
+    if door.text:
+        content = {"text/plain": {"schema": {"type": "string"}}}
     if door.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     responses = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -23,7 +23,8 @@ from dragoman.server.protocols.completions import CompletionsTeller
 from dragoman.server.protocols.messages_replies import MessagesTeller
 from dragoman.server.protocols.responses_replies import ResponsesTeller
 from dragoman.server.requests.ask import PING_SECONDS, Ask
-from dragoman.server.requests.kinds import FLAG, INTEGER, LIST, TEXT, given, needed, shown
+from dragoman.server.requests.harmless import ignored
+from dragoman.server.requests.kinds import FLAG, INTEGER, LIST, TEXT, Kind, given, needed, shown
 from dragoman.server.requests.prepare import make_turn, prepare_all, prepare_raw, without_effect
 from dragoman.server.requests.refusals import TOKENIZE_REFUSALS, refuse
 from dragoman.server.wire import failures, heads
@@ -33,6 +34,8 @@ from dragoman.turn import Turn
 from dragoman.vocab import Vocabulary
 
 BODY_BYTES_MAX = 64 << 20  # a conversation with pictures in it; the text of the largest contexts has under 10 MB
+
+_MODEL: Mapping[str, Kind] = {"model": TEXT}  # what every request may name, as there is one
 
 T = TypeVar("T")
 
@@ -162,19 +165,23 @@ class Service:
         """``POST /tokenize``: ids of ``content`` as text of a message, where no control token can be written."""
         body = await _body(request)
         refuse(body, TOKENIZE_REFUSALS)
+        unknown = ignored(body, _MODEL, ("content", "with_pieces"), TOKENIZE_REFUSALS)
         vocab, pieces = self._vocab(), given(body, "with_pieces", FLAG)
         ids = await _in_thread(partial(vocab.encode, needed(body, "content", TEXT)))
-        return JSONResponse({"tokens": [_piece(token, vocab) for token in ids] if pieces else ids})
+        tokens = [_piece(token, vocab) for token in ids] if pieces else ids
+        return JSONResponse({"tokens": tokens, **heads.ignored(unknown)})
 
     async def detokenize(self, request: Request) -> Response:
         """``POST /detokenize``: the text of ``tokens``, control tokens as their own text."""
-        tokens = needed(await _body(request), "tokens", LIST)
-        vocab = self._vocab()
+        body = await _body(request)
+        tokens, vocab = needed(body, "tokens", LIST), self._vocab()
         wrong = [token for token in tokens if not _is_token(token, vocab)]
         if wrong:
             message = f"tokens holds {shown(wrong[0])}; token ids here are integers from 0 to {vocab.size - 1}"
             raise UsageError(message, param="tokens")
-        return JSONResponse({"content": vocab.decode(int(token) for token in tokens).decode("utf-8", "replace")})
+        content = vocab.decode(int(token) for token in tokens).decode("utf-8", "replace")
+        unknown = ignored(body, _MODEL, ("tokens",))
+        return JSONResponse({"content": content, **heads.ignored(unknown)})
 
     def _vocab(self) -> Vocabulary:
         vocab = self.format.vocab

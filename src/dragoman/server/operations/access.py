@@ -34,7 +34,8 @@ class ApiKeys:
         if scope["type"] != "http" or self._is_open(scope):
             await self._app(scope, receive, send)
             return
-        client = self._known(_presented(scope))
+        known = [self._known(key) for key in _presented(scope)]
+        client = next((key for key in known if key is not None), None)
         if client is None:
             await refuse(
                 scope,
@@ -57,22 +58,22 @@ class ApiKeys:
         path: str = scope["path"]
         return scope["method"] in ("GET", "HEAD") and (path in self._open or path.startswith(OPEN_PREFIXES))
 
-    def _known(self, presented: bytes | None) -> str | None:
+    def _known(self, presented: bytes) -> str | None:
         """Which key was sent, as the start of its digest. Every key is compared: the time tells nothing of them."""
-        digest = _digest(presented or b"")
+        digest = _digest(presented)
         found = None
         for known in self._digests:
             if hmac.compare_digest(digest, known):
                 found = known
-        return None if found is None or presented is None else found.hex()[:8]
+        return None if found is None else found.hex()[:8]
 
 
-def _presented(scope: Scope) -> bytes | None:
+def _presented(scope: Scope) -> list[bytes]:
+    """The keys that were sent: a client may have two, one for this server and one for what it asks otherwise."""
     headers: dict[bytes, bytes] = dict(scope["headers"])
     kind, _, key = headers.get(b"authorization", b"").partition(b" ")
-    if kind.lower() == b"bearer" and key.strip():
-        return key.strip()
-    return headers.get(b"x-api-key")
+    bearer = key.strip() if kind.lower() == b"bearer" else b""
+    return [sent for sent in (bearer, headers.get(b"x-api-key", b"")) if sent]
 
 
 def _digest(key: bytes) -> bytes:

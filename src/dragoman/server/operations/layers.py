@@ -62,7 +62,7 @@ class Operations:
         if fmt is not None:
             self.metrics.describe(fmt, model)
         self.metrics.ready.set_function(lambda: float(not self._draining))
-        routes = [Route("/metrics", self._metrics), Route("/ready", self._ready)]
+        routes = [Route("/metrics", self.exposition), Route("/ready", self.ready)]
         inner: ASGIApp = _Beside(Starlette(routes=routes), app, ("/metrics", "/ready"))
         self._admission = admission = Admission(
             inner,
@@ -115,11 +115,12 @@ class Operations:
             self._engine.abort("the server is shutting down")
         return whole
 
-    async def _metrics(self, _: object) -> Response:
+    async def exposition(self, _: object) -> Response:
+        """``GET /metrics``: the numbers, for Prometheus."""
         return Response(self.metrics.exposition(), headers={"content-type": METRICS_TYPE})
 
-    async def _ready(self, _: object) -> Response:
-        """200 while new work is welcome and the engine answers."""
+    async def ready(self, _: object) -> Response:
+        """``GET /ready``: 200 while new work is welcome and the engine answers."""
         if self._draining:
             return JSONResponse({"status": "draining"}, status_code=503)
         try:

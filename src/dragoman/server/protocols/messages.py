@@ -20,6 +20,7 @@ from dragoman.server.requests.kinds import (
     OBJECT,
     OBJECTS,
     TEXT,
+    TEXT_LIST,
     TEXT_OR_LIST,
     Kind,
     given,
@@ -42,7 +43,8 @@ FIELDS: Mapping[str, Kind] = {
     "tool_choice": OBJECT,
     "thinking": OBJECT,
     "output_config": OBJECT,
-    "stop_sequences": Kind("a list", LIST.check, {"type": "array", "items": {"type": "string"}}),
+    "output_format": OBJECT,
+    "stop_sequences": TEXT_LIST,
     "stream": FLAG,
     "metadata": OBJECT,
     "chat_template_kwargs": OBJECT,
@@ -69,14 +71,17 @@ _THINKING_FIELDS = {
     "budget_tokens": INTEGER,
     "display": one_of("summarized", "omitted"),  # shown as it was thought: nobody here could sum it up
 }
+_FORMAT = "output_config.format"
 # The arguments of a turn that are told by other names here.
 _NAMES = {
     "reasoning_effort": "output_config.effort",
-    "response_format.json_schema": "output_config.format",
-    "response_format": "output_config.format",
+    "response_format.json_schema": _FORMAT,
+    "response_format": _FORMAT,
     ".function.parameters": ".input_schema",
     ".function.": ".",
     "enable_thinking": "thinking",
+    "'image_url'": "'image'",
+    "give media_placeholder, the text that stands for it": "send text in its place",
 }
 # What objects of the request may hold; a tool's result that failed (``is_error``) is told by its text alone.
 _BLOCK_KEYS = ("type", "text", "thinking", "signature", "data", "id", "name", "input", "tool_use_id", "source")
@@ -87,6 +92,7 @@ _SHAPES = {
     "tools": shape("type", "name", "description", "input_schema", "strict", "cache_control"),
     "tool_choice": shape("type", "name", "disable_parallel_tool_use"),
     "output_config": shape("effort", format=shape("type", "schema")),
+    "output_format": shape("type", "schema"),
 }
 _THINKING = {"enabled": True, "disabled": False, "adaptive": None, "between_tools": None}
 
@@ -97,13 +103,18 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> Ask:
     return Ask(
         turn=turn_of(body),
         sampling=sampling(body, settings, SAMPLING),
-        stop=texts(body, "stop_sequences"),
+        stop=texts(body, "stop_sequences", TEXT_LIST),
         stream=bool(given(body, "stream", FLAG)),
         reasoning_budget=integer(thinking, "budget_tokens", 0, 2**31 - 1, path="thinking."),
         tell_reasoning=thinking.get("display") != "omitted",
         ignored=(*ignored(body, harmless.MESSAGES, *KNOWN, settings.engine_fields), *_strange(body)),
-        words=Words(_NAMES, lambda: [place for _, place in _messages(body)]),
+        words=Words(_names(body), lambda: [place for _, place in _messages(body)]),
     )
+
+
+def _names(body: Mapping[str, Any]) -> Mapping[str, str]:
+    _, place = _asked_format(body)
+    return {name: place if theirs == _FORMAT else theirs for name, theirs in _NAMES.items()}
 
 
 def _strange(body: Mapping[str, Any]) -> list[str]:
@@ -121,7 +132,7 @@ def turn_of(body: Mapping[str, Any]) -> dict[str, Any]:
         "tools": _tools(given(body, "tools", LIST)),
         "tool_choice": None if choice is None else _choice(choice),
         "parallel_tool_calls": False if _one_call(choice or {}) else None,
-        "response_format": _format(config.get("format")),
+        "response_format": _format(*_asked_format(body)),
         "reasoning_effort": config.get("effort"),
         "enable_thinking": _thinking(given(body, "thinking", OBJECT)),
         "chat_template_kwargs": given(body, "chat_template_kwargs", OBJECT),
@@ -158,13 +169,22 @@ def _thinking(value: Mapping[str, Any] | None) -> bool | None:
     return _THINKING[kind]
 
 
-def _format(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _asked_format(body: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+    """The form of the answer and its place in the request, which was another one while the field was new."""
+    old = given(body, "output_format", OBJECT)
+    new = options(body, "output_config", _CONFIG).get("format")
+    if old is not None and new is not None:
+        raise UsageError(f"give {_FORMAT} or the older output_format, not both", param="output_format")
+    return (new, _FORMAT) if old is None else (old, "output_format")
+
+
+def _format(value: Mapping[str, Any] | None, place: str) -> dict[str, Any] | None:
     if value is None:
         return None
     if value.get("type") != "json_schema":
-        message = f"output_config.format.type must be json_schema, not {shown(value.get('type'))}"
-        raise UsageError(message, param="output_config.format.type")
-    schema = needed(value, "schema", OBJECT, path="output_config.format.")
+        message = f"{place}.type must be json_schema, not {shown(value.get('type'))}"
+        raise UsageError(message, param=f"{place}.type")
+    schema = needed(value, "schema", OBJECT, path=f"{place}.")
     return {"type": "json_schema", "json_schema": {"schema": schema}}
 
 

@@ -90,6 +90,8 @@ _NAMES = {
     "response_format.json_schema": "text.format",
     "response_format": "text.format",
     ".function.": ".",
+    "'image_url'": "'input_image'",
+    "give media_placeholder, the text that stands for it": "send text in its place",
 }
 _STATELESS = "nothing is kept between requests; send the whole conversation as input"
 REFUSED: Mapping[str, Refusal] = {

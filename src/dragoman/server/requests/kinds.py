@@ -52,6 +52,11 @@ TEXTS = Kind(
     lambda value: isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value)),
     {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
 )
+TEXT_LIST = Kind(
+    "a list of strings",
+    lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+    {"type": "array", "items": {"type": "string"}},
+)
 COUNT = Kind(
     "a whole number from 0 on",
     lambda value: _is_integer(value) and 0 <= value <= _COUNT_MAX,
@@ -121,7 +126,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def texts(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def texts(body: Mapping[str, Any], name: str, kind: Kind = TEXTS) -> tuple[str, ...]:
     """A string or a list of strings as a tuple; empty ones are left out. Raises UsageError."""
-    value = given(body, name, TEXTS)
+    value = given(body, name, kind)
     return tuple(text for text in ([value] if isinstance(value, str) else value or ()) if text)

@@ -32,21 +32,21 @@ _INT_MAX = 2**31 - 1  # engines keep counts in 32 bits
 # What a request may say of sampling, whatever the protocol; -1 means "no bound" to llama-server.
 SAMPLING_FIELDS: Mapping[str, Range] = {
     "max_tokens": Range("max_tokens", INTEGER, -1, _INT_MAX),
-    "max_completion_tokens": Range("max_tokens", INTEGER, -1, _INT_MAX),  # the newer name, so it wins
+    "max_completion_tokens": Range("max_tokens", INTEGER, -1, _INT_MAX),  # the newer name
     "max_output_tokens": Range("max_tokens", INTEGER, 1, _INT_MAX),
     "temperature": Range("temperature", NUMBER, 0, 100),
     "top_p": Range("top_p", NUMBER, 0, 1),
     "top_k": Range("top_k", INTEGER, -1, _INT_MAX),
     "min_p": Range("min_p", NUMBER, 0, 1),
     "seed": Range("seed", INTEGER, -(2**63), 2**64 - 1),
-    "presence_penalty": Range("presence_penalty", NUMBER, -100, 100),
-    "frequency_penalty": Range("frequency_penalty", NUMBER, -100, 100),
+    "presence_penalty": Range("presence_penalty", NUMBER, -2, 2),  # the API's own bounds, as of logit_bias
+    "frequency_penalty": Range("frequency_penalty", NUMBER, -2, 2),
 }
 SAMPLERS = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
 
 CHOICES_MAX = 128  # the API's own bound of n
 TOP_LOGPROBS_MAX = 20
-_BIAS_MAX = 1e6  # beyond any logit
+_BIAS_MAX = 100
 
 
 def sampling(body: Mapping[str, Any], settings: ModelSettings, names: tuple[str, ...]) -> Sampling:
@@ -61,7 +61,10 @@ def sampling(body: Mapping[str, Any], settings: ModelSettings, names: tuple[str,
             continue
         if not field.low <= value <= field.high:
             raise UsageError(f"{name} must be {field.words}, not {shown(value)}", param=name)
-        values[field.target] = int(value) if field.kind is INTEGER else value
+        number = int(value) if field.kind is INTEGER else value
+        if values.setdefault(field.target, number) != number:
+            others = [other for other in names if SAMPLING_FIELDS[other].target == field.target and other != name]
+            raise UsageError(f"{name} and {others[0]} say different things; give one of them", param=name)
     values = {**{field.target: getattr(default, field.target) for field in SAMPLING_FIELDS.values()}, **values}
     extra = sampler_fields(body, settings.engine_fields)
     bias = {**default.logit_bias, **logit_bias(body)}
@@ -72,8 +75,10 @@ def logit_bias(body: Mapping[str, Any]) -> dict[int, float]:
     """Token id -> added logit; -inf where the request bans a token. Raises UsageError."""
     out: dict[int, float] = {}
     for token, added in (given(body, "logit_bias", BIAS) or {}).items():
-        if not (token.isascii() and token.isdigit() and len(token) < 10 and is_number(added) and added <= _BIAS_MAX):
-            message = f"logit_bias maps token ids to numbers, not {shown(token)} to {shown(added)}"
+        known = token.isascii() and token.isdigit() and len(token) < 10
+        if not (known and is_number(added) and -_BIAS_MAX <= added <= _BIAS_MAX):
+            bounds = f"numbers from {-_BIAS_MAX} to {_BIAS_MAX}"
+            message = f"logit_bias maps token ids to {bounds}, not {shown(token)} to {shown(added)}"
             raise UsageError(message, param="logit_bias")
-        out[int(token)] = -math.inf if added <= -100 else float(added)  # -100 is the API's word for a ban
+        out[int(token)] = -math.inf if added <= -_BIAS_MAX else float(added)  # -100 is the API's word for a ban
     return out
