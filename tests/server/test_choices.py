@@ -84,8 +84,10 @@ def _scored(piece: str) -> TokenLogprob:
 def test_the_tokens_of_the_content_are_told(text: str, size: int) -> None:
     service = Service([text] * 2, size=size, logprob=_scored)
     fields: dict[str, Any] = {"tools": TOOLS, "logprobs": True, "top_logprobs": 2}
-    choice = service.chat(**fields).json()["choices"][0]
+    body = service.chat(**fields).json()
+    [choice] = body["choices"]
     told = choice["logprobs"]["content"]
+    assert ("calls have none" in body.get("dragoman", {}).get("logprobs", "")) == ("tool_calls" in choice["message"])
     content = choice["message"]["content"] or ""
     joined = b"".join(bytes(entry["bytes"]) for entry in told).decode()
     # A token may begin in front of the content or end behind it, where a marker touches it.
@@ -102,6 +104,7 @@ def test_the_tokens_of_the_content_are_told(text: str, size: int) -> None:
         for entry in chunk["choices"][0]["logprobs"]["content"]
     ]
     assert entries == told
+    assert chunks[-1].get("dragoman") == body.get("dragoman")
     assert all(chunk["choices"][0]["logprobs"] is None or chunk["choices"][0]["delta"]["content"] for chunk in chunks)
 
 

@@ -78,7 +78,8 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
         problems += job.unasked.finish(reason, tally.position)
     problems += turn.message.problems
     finish_reason = _finish_reason(turn, stop, called=tally.called)
-    yield Ended(finish_reason, tally.usage, tuple(problems), stop.found, job.unconstrained, tally.unscored)
+    scores = (tally.unscored, tally.unscored_calls)
+    yield Ended(finish_reason, tally.usage, tuple(problems), stop.found, job.unconstrained, *scores)
 
 
 def _finish_reason(turn: Reading, stop: StopTexts, *, called: bool) -> FinishReason | Literal["tool_calls"]:
@@ -160,8 +161,15 @@ class _Tally:
     @property
     def unscored(self) -> bool:
         """Log probabilities were wanted, and there were tokens, of which the engine told none."""
-        wanted = self._job.generation.sampling.logprobs is not None
-        return wanted and not self._scored and self.completion > 0
+        return self._wanted and not self._scored and self.completion > 0
+
+    @property
+    def unscored_calls(self) -> bool:
+        return self._wanted and self.called
+
+    @property
+    def _wanted(self) -> bool:
+        return self._job.generation.sampling.logprobs is not None
 
     @property
     def completion(self) -> int:

@@ -80,7 +80,8 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How an answer ended; comes once, last. stop_text: the client's own stop text that ended it. unscored: the engine
-    was asked for log probabilities and told none."""
+    was asked for log probabilities and told none. unscored_calls: they were wanted, and the answer's calls have none.
+    """
 
     finish_reason: FinishReason | Literal["tool_calls"]
     usage: Usage
@@ -88,6 +89,7 @@ class Ended:
     stop_text: str | None = None
     unconstrained: str | None = None
     unscored: bool = False
+    unscored_calls: bool = False
 
 
 Piece: TypeAlias = Delta | Ended

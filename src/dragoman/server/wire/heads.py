@@ -31,6 +31,8 @@ def notes(head: Head, ended: Ended) -> dict[str, Any]:
         said["unconstrained"] = ended.unconstrained
     if ended.unscored:
         said["logprobs"] = "the engine was asked for log probabilities and told none"
+    elif ended.unscored_calls:
+        said["logprobs"] = "they are told for the tokens of the answer's text; its calls have none"
     if head.ignored:
         said["ignored"] = list(head.ignored)
     return {"dragoman": said} if said else {}
