@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -29,10 +30,13 @@ def test_chat_ends_by_length_and_tells_no_call_without_arguments() -> None:
     for cut in CUTS:
         chunks = service.stream(tools=TOOLS)
         check(chunks, usage=False)
-        choice = service.chat(tools=TOOLS).json()["choices"][0]
+        response = service.chat(tools=TOOLS)
+        choice = response.json()["choices"][0]
+        assert chunks[-1].get("dragoman") == response.json().get("dragoman")
         assert chunks[-1]["choices"][0]["finish_reason"] == choice["finish_reason"]
         calls = choice["message"].get("tool_calls", [])
         assert len(calls) == (cut >= OPEN)
+        assert ("untold_call" in response.text) == (NAMED <= cut < OPEN)
         expected = "tool_calls" if cut >= WHOLE else "length" if cut >= OPENED else "stop"
         assert choice["finish_reason"] == expected
         assert cut >= OPEN or choice["message"]["content"] == (CALL[:cut] if cut < OPENED else "")
@@ -88,6 +92,28 @@ def test_what_breaks_before_the_end(text: str, finish_reason: str, calls: list[s
     assert chunks[-1]["choices"][0]["finish_reason"] == finish_reason
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize(
+    "behind", [", arguments: {}}\n</do>", '; "arguments": {}}\n</do>', ' "x": 1}\n</do>', " and so on"]
+)
+def test_a_call_that_breaks_in_front_of_its_arguments_is_text_as_it_was_written(
+    behind: str, size: int, path: str
+) -> None:
+    text = "Let me." + CALL[:NAMED] + behind + "\nBye" + SECOND_CALL
+    body: dict[str, Any] = {"messages": MESSAGES, "input": MESSAGES, "max_tokens": 100}
+    body |= {"tools": {"/v1/responses": FLAT, "/v1/messages": THEIRS}.get(path, TOOLS)}
+    body.pop("input" if path != "/v1/responses" else "messages")
+    if path == "/v1/responses":
+        body.pop("max_tokens")
+    answer = Service([text], size=size).post(body, path).json()
+    told = "Let me." + CALL[:NAMED] + behind + "\nBye"
+    assert json.dumps(told)[1:-1] in json.dumps(answer)
+    assert "get_time" in json.dumps(answer)
+    [problem] = [each for each in answer["dragoman"]["problems"] if each["code"] == "broken_call"]
+    assert "its text is kept as content" in problem["message"]
+
+
 @pytest.mark.parametrize("cut", [NAMED, OPEN, OPEN + 4])
 def test_an_end_of_turn_by_its_token_cuts_too(cut: int) -> None:
     fmt = chat_format()
@@ -114,6 +140,8 @@ def test_calls_are_told_from_their_arguments_on() -> None:
     assert calls.push(pieces((1, None, "}"))) == pieces((0, None, "}"))
     assert calls.push([*pieces((2, "h", "")), Delta(content="x")]) == [Delta(content="x")]
     assert calls.push(pieces((3, "i", ""), (3, None, " {"))) == pieces((1, "i", ""), (1, None, " {"))
+    assert calls.finish(pieces((4, "j", ""))) == []
+    assert calls.untold == ["f", "h", "j"]
 
 
 def _is_object(text: str) -> bool:

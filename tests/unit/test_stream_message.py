@@ -287,8 +287,9 @@ def test_the_first_piece_of_a_call_goes_out_where_its_arguments_begin() -> None:
     events = events_of([("call", [("name", "f"), ("args", "{}")])])
     begun = next(at for at, event in enumerate(events) if isinstance(event, Opened) and event.tag == "args")
     reader = builder()
-    assert reader.push_all(events[:begun]) == []
-    (delta,) = reader.push_all(events[begun : begun + 1])
+    assert reader.push_all(events[: begun + 1]) == []
+    delta, behind = reader.push_all(events[begun + 1 : begun + 2])
+    assert behind.tool_calls[0].arguments == "{}"
     assert delta.tool_calls[0].to_dict() == {
         "index": 0,
         "id": "call00001",
@@ -332,7 +333,9 @@ def test_an_id_between_name_and_arguments_is_waited_for_until_the_arguments(part
     events = events_of([("call", parts)])
     reader = builder(None, ids_after_name=True)
     begun = next(at for at, event in enumerate(events) if isinstance(event, Opened) and event.tag in ("args", "arg"))
-    deltas = reader.push_all(events[: begun + 1])
+    assert reader.push_all(events[: begun + 1]) == []
+    texts = (delta for event in events[begun + 1 :] for delta in reader.push(event))
+    deltas = [next(texts)]
     assert [(piece.id, piece.name) for delta in deltas for piece in delta.tool_calls] == [(expected, "f")]
 
 
@@ -437,13 +440,16 @@ def test_a_failed_call_stays_as_it_stands_and_reading_goes_on() -> None:
 
 
 @pytest.mark.parametrize("lead", ["", "\n<all>"])
-def test_a_call_that_breaks_in_front_of_its_arguments_is_content_as_it_was_written(lead: str) -> None:
-    """The run had told more of the call than reading goes on behind."""
+@pytest.mark.parametrize("begun", [[], ["arg"]])
+def test_a_call_that_breaks_in_front_of_its_arguments_is_content_as_it_was_written(lead: str, begun: list[str]) -> None:
+    """The run had told more of the call than reading goes on behind; an argument had begun and said nothing yet."""
     opening = [Opened("opening", 2), Text(lead.encode(), 2), Closed("opening", 2 + len(lead))] if lead else []
     at = 2 + len(lead)
     call = [Opened("call", at), Text(b"<c>", at), Opened("name", at + 3), Text(b"f", at + 3), Closed("name", at + 4)]
     said = [Opened("content", 0), Text(b"Hi", 0), Closed("content", 2)]
-    broken = [Text(b", ", at + 4), Failed("body", at + 6), Closed("call", at + 4)]
+    inside = [Opened(tag, at + 4) for tag in begun]
+    broken = [*inside, Text(b", ", at + 4), Failed("body", at + 6), *(Closed(tag, at + 4) for tag in begun[::-1])]
+    broken.append(Closed("call", at + 4))
     rest = [Opened("content", at + 4), Text(b", x</c>", at + 4), Closed("content", at + 11)]
     message = read([*said, *opening, *call, *broken, *rest])
     assert message.content == f"Hi{lead}<c>f, x</c>"

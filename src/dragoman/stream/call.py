@@ -52,7 +52,7 @@ class CallBuilder:
         self._tools = tools
         self._new_id = new_id
         self._wait_for_id = ids_after_name or ids_after_arguments
-        self._begun = False  # arguments have
+        self._begun = False  # arguments have: there is text of them
         self._wait_for_arguments = not ids_after_arguments
         self._id = ""
         self._name: str | None = None
@@ -93,9 +93,7 @@ class CallBuilder:
         out: list[ToolCallDelta] = []
         self._object.open(tag)
         if tag in _ARGUMENTS:
-            self._begun = True
             self._wait_for_id &= not self._wait_for_arguments
-            out = self._start(final=False)
         if tag in _WHOLE:
             self._outer = self._text if self._in_id else []
             self._in_id |= tag.startswith("id")
@@ -264,7 +262,10 @@ class CallBuilder:
         if not arguments:
             return []
         self._arguments.append(arguments)
-        return [argument_piece(self._index, arguments)] if self._started else []
+        if self._started:
+            return [argument_piece(self._index, arguments)]
+        self._begun = self._begun or bool(arguments.strip(WHITE))
+        return self._start(final=False)
 
     def _note_values(self) -> None:
         if self._writer is not None and self._writer.problems:

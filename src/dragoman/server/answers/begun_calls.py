@@ -1,6 +1,7 @@
 """Calls are told from their arguments on: one that ends before them names a tool and says nothing of what it is to do.
 
-Clients read arguments that are empty as none, and would run it.
+Clients read arguments that are empty as none, and would run it. Where other text follows such a call, the reader has
+handed it back as content; one that the output ends in is named in a problem.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from dragoman.chat import Delta, ToolCallDelta, call_delta
 
 class BegunCalls:
     """Deltas in, deltas out: a call's first piece waits for text of its arguments. The calls that are told are
-    numbered without a gap."""
+    numbered without a gap. untold: the names of the others, complete behind :meth:`finish`."""
 
     def __init__(self) -> None:
         self._held: list[ToolCallDelta] = []
-        self._left_out = 0
+        self.untold: list[str] = []
+
+    def finish(self, deltas: Iterable[Delta]) -> list[Delta]:
+        """The same for the last deltas; a call that waits is left out."""
+        out = self.push(deltas)
+        self._leave_out()
+        return out
 
     def push(self, deltas: Iterable[Delta]) -> list[Delta]:
         out: list[Delta] = []
@@ -44,8 +51,8 @@ class BegunCalls:
 
     def _leave_out(self) -> None:
         if self._held:
+            self.untold.append(self._held[0].name or "")
             self._held = []
-            self._left_out += 1
 
     def _told(self, piece: ToolCallDelta) -> Delta:
-        return call_delta(replace(piece, index=piece.index - self._left_out) if self._left_out else piece)
+        return call_delta(replace(piece, index=piece.index - len(self.untold)) if self.untold else piece)

@@ -70,13 +70,15 @@ async def follow(job: Job[Reading], engine: Engine) -> AsyncGenerator[Said | End
         tally.go_on()
         job = await anyio.to_thread.run_sync(go_on)
     deltas, broken = _read(turn.finish, reason)
-    last = calls.push([*stop.push(_shown(job, deltas)), *stop.rest()])
+    last = calls.finish([*stop.push(_shown(job, deltas)), *stop.rest()])
     _check(broken, stop)
     for delta in [*repeats.push(last), *repeats.rest()]:
         yield tally.said(delta)
     if job.unasked is not None and stop.found is None:
         problems += job.unasked.finish(reason, tally.position)
     problems += turn.message.problems
+    told = "the call of {!r} ended in front of its arguments, so it is not told"
+    problems += [Problem("untold_call", told.format(name), tally.position) for name in calls.untold]
     finish_reason = _finish_reason(turn, stop, called=tally.called)
     scores = (tally.unscored, tally.unscored_calls)
     yield Ended(finish_reason, tally.usage, tuple(problems), stop.found, job.unconstrained, *scores)
