@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,20 +17,14 @@ from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
 from dragoman.dialect.request import DialectRequest
 from dragoman.dialect.shape import openers
-from dragoman.dialect.writer.calls import CALL_RULE
-from dragoman.engine import FinishReason, GrammarForm, GrammarSpec, Trigger
-from dragoman.errors import GrammarError, LimitError, StateError, UsageError
+from dragoman.engine import FinishReason
+from dragoman.errors import StateError, UsageError
 from dragoman.events import Event, Opened
-from dragoman.grammar.nodes import Grammar
-from dragoman.grammar.notation.ebnf import to_ebnf
-from dragoman.grammar.notation.gbnf import to_gbnf
-from dragoman.grammar.notation.lark import to_lark
-from dragoman.grammar.notation.rest import behind
-from dragoman.grammar.notation.structural_tag import to_structural_tag
 from dragoman.prompt import Prompt
 from dragoman.stream.message import MessageBuilder
 from dragoman.stream.reader import BrokenError, ControlToken, Item, Reader
 from dragoman.stream.utf8 import Utf8Sanitizer
+from dragoman.turn_grammar import TurnGrammar
 from dragoman.vocab import Vocabulary
 
 if TYPE_CHECKING:
@@ -44,68 +37,6 @@ _OUTSIDE = ((), ("content",))  # regions of an answer: no call, no reasoning
 _BYTES = (bytes, bytearray, memoryview)
 
 Chunk = str | bytes | Sequence[int]
-
-
-class TurnGrammar:
-    """What the model may write in one turn, for engines with a grammar of their own.
-
-    lazy: it applies from a trigger word on only; triggers: those words, best first.
-    """
-
-    def __init__(self, fmt: ChatFormat, request: DialectRequest) -> None:
-        self._format = fmt
-        self._request = request
-        self.triggers: tuple[str, ...] = facts.triggers(fmt.profile, request)
-        # Before a trigger a lazy grammar would let the model think on.
-        self.lazy: bool = bool(self.triggers) and request.answer is None and request.reasoning_chars is None
-
-    @property
-    def constrains(self) -> bool:
-        """False: anything may be written, so an engine needs no grammar."""
-        request = self._request
-        return bool(request.callable_tools) or request.answer is not None or request.reasoning_chars is not None
-
-    def to_gbnf(self) -> str:
-        """The grammar in llama.cpp's notation. Lazy: from the trigger on. Raises: SchemaError."""
-        return to_gbnf(self._format.lazy_grammar(self._request) if self.lazy else self._from_first_token())
-
-    def to_lark(self) -> str:
-        """The grammar from the first token on in llguidance's notation. Raises: SchemaError."""
-        vocab = self._format.vocab
-        return to_lark(self._from_first_token(vocab), None if vocab is None else vocab.controls)
-
-    def to_ebnf(self) -> str:
-        """The grammar from the first token on in xgrammar's EBNF. Raises: SchemaError."""
-        return to_ebnf(self._from_first_token())
-
-    def to_structural_tag(self) -> dict[str, Any]:
-        """The grammar from the first token on as a structural tag of xgrammar. Raises: SchemaError."""
-        return to_structural_tag(self._from_first_token(), CALL_RULE)
-
-    def _from_first_token(self, vocab: Vocabulary | None = None) -> Grammar:
-        """What may be written behind the prompt."""
-        return behind(self._format.writer(self._request, vocab), self._request.prefix.encode())
-
-    def spec(self, forms: Sequence[GrammarForm] = ("gbnf",)) -> GrammarSpec | None:
-        """The same in the first of ``forms`` that can say it; None: nothing is constrained. Raises: SchemaError."""
-        if not self.constrains or not forms:
-            return None
-        for form in forms[:-1]:
-            try:
-                return self._spec(form)
-            except (GrammarError, LimitError):  # what one notation cannot say (bytes, depth) another may
-                continue
-        return self._spec(forms[-1])
-
-    def _spec(self, form: GrammarForm) -> GrammarSpec:
-        return self._format.exported(self._request, form, lambda: self._written(form))
-
-    def _written(self, form: GrammarForm) -> GrammarSpec:
-        if form == "gbnf":
-            return GrammarSpec(self.to_gbnf(), self.lazy, tuple(Trigger(word) for word in self.triggers))
-        if form == "structural_tag":
-            return GrammarSpec(json.dumps(self.to_structural_tag()), form=form)
-        return GrammarSpec(self.to_lark() if form == "lark" else self.to_ebnf(), form=form)
 
 
 class Turn:
@@ -217,6 +148,7 @@ class Turn:
             raise UsageError(f"a turn finishes by stop, length or content_filter, not {reason!r}", param="reason")
         reader = self._reader or self._start(None)
         deltas, self._opening = self._opening, []
+        filtered = reason == "content_filter"
         if reader.path in _OUTSIDE and reader.run.withheld.strip().decode("utf-8", "replace") in self._ends:
             reason = "stop"  # the end of the turn is read, and more might have made an opener of it
         try:
@@ -229,7 +161,7 @@ class Turn:
             self._break(error, deltas)
         self._note_behind(reader, final=True)
         whole = reason == "stop" or self.ended  # its end was read, whatever ran out afterwards
-        self._reason = "stop" if whole and reason != "content_filter" else reason
+        self._reason = "content_filter" if filtered else "stop" if whole else "length"
         return deltas + _merged(self._builder.finish("stop" if whole else "length"))
 
     def _end(self, reader: Reader, reason: Literal["stop", "length"]) -> list[Event]:

@@ -25,7 +25,7 @@ from dragoman.grammar.compile import compile_writer
 from dragoman.grammar.machine import Machine, State
 from dragoman.grammar.nodes import Grammar
 from dragoman.grammar.notation.gbnf_read import read_gbnf
-from dragoman.turn import TurnGrammar
+from dragoman.turn_grammar import TurnGrammar
 from dragoman.vocab import Vocabulary
 from tests.formats import learned_format, sources
 from tests.toolsets import ANSWER_FORMAT, SETS, names

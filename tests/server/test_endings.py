@@ -94,6 +94,11 @@ def test_a_turn_of_the_library_takes_the_engines_word() -> None:
     turn.finish("content_filter")
     assert turn.finish_reason == "content_filter"
     assert turn.message.truncated
+    for text in ("Hi.<|fin|>", "Hi.<|fi", "Hi."):
+        turn = chat_format().turn(MESSAGES, tools=TOOLS)
+        turn.feed(text)
+        turn.finish("content_filter")
+        assert (turn.finish_reason, turn.message.problems) == ("content_filter", ())
 
 
 NONE: dict[str, Any] = {CHAT: "none", RESPONSES: "none", ANTHROPIC: {"type": "none"}}

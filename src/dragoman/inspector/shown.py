@@ -13,7 +13,8 @@ from dragoman.grammar import listing
 from dragoman.grammar.nodes import Grammar
 from dragoman.inspector.example import example_turn
 from dragoman.server.props import props
-from dragoman.turn import Turn, TurnGrammar
+from dragoman.turn import Turn
+from dragoman.turn_grammar import TurnGrammar
 
 # Facts that would only repeat what stands elsewhere, or fill the screen; they are in ``profile``.
 _LEFT_OUT = ("literals", "baseline")
