@@ -22,6 +22,7 @@ from dragoman.errors import StateError, UsageError
 from dragoman.events import Event, Opened
 from dragoman.prompt import Prompt
 from dragoman.stream.message import MessageBuilder
+from dragoman.stream.mismatch import Marks, mismatch
 from dragoman.stream.reader import BrokenError, ControlToken, Item, Reader
 from dragoman.stream.utf8 import Utf8Sanitizer
 from dragoman.turn_grammar import TurnGrammar
@@ -84,6 +85,11 @@ class Turn:
             value_closer=facts.value_closer(fmt.profile),
             spellings=facts.spellings(fmt.profile),
             one_call=one_call,
+            marks=Marks(
+                facts.closer_of_reasoning(fmt.profile, request),
+                facts.openers_of_calls(fmt.profile, request),
+                facts.closer_of_calls(fmt.profile),
+            ),
         )
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -115,12 +121,23 @@ class Turn:
             deltas, self._opening = [*self._opening, *deltas], []
         if reader.behind:
             self._note_behind(reader, final=False)
+        self._refuse(deltas)
         return deltas
+
+    def _refuse(self, deltas: list[Delta]) -> None:
+        """Raise OutputError where reading is strict and a problem says that the output left its format."""
+        problem = mismatch(self.message.problems) if self._strict else None
+        if problem is not None:
+            at = problem.position
+            error = BrokenError(f"the output breaks its format at byte {at}: {problem.message}", at, ())
+            error.deltas = tuple(deltas)
+            raise error
 
     def _break(self, error: BrokenError, deltas: list[Delta]) -> None:
         """Add what was settled in front of the break, however the output was cut, to ``deltas``; then raise the error,
         unless the turn was over by then."""
         deltas += self._push([*error.events])
+        self._refuse([*self._opening, *deltas])
         if not self._builder.full:
             error.deltas, self._opening = (*self._opening, *deltas), []
             raise error
@@ -162,7 +179,9 @@ class Turn:
         self._note_behind(reader, final=True)
         whole = reason == "stop" or self.ended  # its end was read, whatever ran out afterwards
         self._reason = "content_filter" if filtered else "stop" if whole else "length"
-        return deltas + _merged(self._builder.finish("stop" if whole else "length"))
+        deltas += _merged(self._builder.finish("stop" if whole else "length"))
+        self._refuse(deltas)
+        return deltas
 
     def _end(self, reader: Reader, reason: Literal["stop", "length"]) -> list[Event]:
         """The last events of the output."""
@@ -228,7 +247,14 @@ class Turn:
         return self._reader or self._start(None)
 
     def _push(self, events: list[Event]) -> list[Delta]:
-        return _merged(self._builder.push_all(events)) if events else []
+        if not self._strict:
+            return _merged(self._builder.push_all(events)) if events else []
+        deltas: list[Delta] = []
+        for event in events:
+            if mismatch(self.message.problems):
+                break  # what follows is not told, however it is cut
+            deltas += self._builder.push(event)
+        return _merged(deltas)
 
     def _reader_for(self, chunk: Chunk) -> Reader:
         kind = _kind(chunk)

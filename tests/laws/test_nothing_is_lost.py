@@ -53,6 +53,7 @@ def _spoilt(text: str, markers: list[str], pick: random.Random) -> list[str]:
         before,
         before + other + inside + behind,
         before + char + inside + behind,
+        before + inside.replace('"', pick.choice(("'", ""))) + behind,
     ]
     around = [left + most + right, left + right, left + word + word + right, left + half + word + right]
     return [*anywhere, *around, left + other + right, left + word + WORD + right]

@@ -95,7 +95,7 @@ def test_what_breaks_before_the_end(text: str, finish_reason: str, calls: list[s
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize(
-    "behind", [", arguments: {}}\n</do>", '; "arguments": {}}\n</do>', ' "x": 1}\n</do>', " and so on"]
+    "behind", [", +arguments: {}}\n</do>", '; "arguments": {}}\n</do>', ' "x": 1}\n</do>', " and so on"]
 )
 def test_a_call_that_breaks_in_front_of_its_arguments_is_text_as_it_was_written(
     behind: str, size: int, path: str

@@ -27,8 +27,26 @@ WHOLE = [
     (own.JSON_IN_TAGS, "An answer that ends in <qor>"),
     (own.TAGGED, "\n<kul>\n<fun=get_weather>\n<par=city>\nx\n</par>\n</fun>\n</kul>"),
     (own.TAGGED_KEYS_AND_VALUES, "<kul>get_weather\n<ak>city</ak>\n<av>x</av>"),
-    (own.REASONING, "<mull>\nWithout an end"),
     (own.REASONING, "Done.\n<mul"),
+    (own.REASONING, "Say `</mull>` then."),
+    (own.REASONING, "```\n<mull>a</mull>b</mull>\n```"),
+    (own.JSON_IN_TAGS, "A <qor> and a </qor> of prose"),
+    (own.JSON_IN_TAGS, "Like so:\n```\n<qor>\n{}\n</qor>\n```"),
+]
+# What is read as something else than it is written, or as text, and the problem that a lenient reading tells of it.
+ODD = [
+    (own.JSON_IN_TAGS, "<qor>\n{'name': 'get_weather', 'arguments': {'city': 'x'}}\n</qor>", "repaired_call"),
+    (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "args": {"city": "x"}}\n</qor>', "repaired_call"),
+    (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "arguments": {city: "x"}}\n</qor>', "repaired_call"),
+    (own.COUNTED_IN_SECTION, "<|sek|><|kol|>fn.get_weather:0<|karg|>{'city': 'x'}<|/kol|><|/sek|>", "repaired_call"),
+    (own.JSON_IN_TAGS, '<qor>\n{"name": "", "arguments": {}}\n</qor>', "nameless_call"),
+    (own.JSON_IN_TAGS, 'Hi.\n<qor>\n{"nom": "get_weather"}\n</qor>', "unread_call"),
+    (own.JSON_IN_TAGS, '<qor>\nget_weather(city="x")\n</qor>', "unread_call"),
+    (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "arguments": {}, "more": 1}\n</qor>', "unread_members"),
+    (own.REASONING, "<mull>\nWithout an end", "unclosed_reasoning"),
+    (own.REASONING, "<mull>\nWithout an end<|zoff|>", "unclosed_reasoning"),
+    (own.REASONING, "Hi</mull>there", "stray_closer"),
+    (own.REASONING, "<mull>\na\n</mull>\n\nb</mull>c", "stray_closer"),
 ]
 
 
@@ -64,6 +82,23 @@ def test_what_stands_in_front_of_a_break_is_told_however_it_is_cut(source: str, 
         builder.add(caught.value.deltas)
         told.append((builder.message, caught.value.position))
     assert told[1:] == told[:1] * 2
+
+
+@pytest.mark.parametrize(("source", "text", "code"), ODD)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_what_a_lenient_reading_has_a_problem_with_is_a_mismatch(source: str, text: str, code: str, size: int) -> None:
+    fmt = ChatFormat.from_template(source)
+    lenient = fmt.turn(USER, STRINGS, id_seed=1)
+    lenient.feed(text)
+    lenient.finish()
+    (problem,) = lenient.message.problems
+    strict = fmt.turn(USER, STRINGS, on_mismatch="strict", id_seed=1)
+    with pytest.raises(OutputError) as caught:
+        for at in range(0, len(text), size):
+            strict.feed(text[at : at + size])
+        strict.finish()
+    assert (problem.code, caught.value.position) == (code, problem.position)
+    assert problem.message in str(caught.value)
 
 
 @pytest.mark.parametrize(("source", "text"), OPEN)

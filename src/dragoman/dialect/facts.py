@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.dialect.channels import joint_texts, messages
-from dragoman.dialect.request import DialectRequest
-from dragoman.dialect.shape import call_shape, delimiter_after, openers, wire_id
+from dragoman.dialect.request import DialectRequest, JsonAnswer
+from dragoman.dialect.shape import call_shape, delimiter_after, final_tag, is_tag, openers, wire_id
 from dragoman.dialect.tolerances import further_stops
 from dragoman.grammar.json import json_text
 from dragoman.template.profile import Escapes, Marker, Pairs, Profile, ReasoningMode, Slot
@@ -137,3 +137,27 @@ def spellings(profile: Profile) -> dict[str, Pairs]:
     if escapes.json:
         found["value.json"] = escapes.value
     return {region: pairs for region, pairs in found.items() if pairs}
+
+
+def closer_of_reasoning(profile: Profile, request: DialectRequest) -> str:
+    """The tag that closes reasoning, where it is no part of an answer; empty else."""
+    tags = thinking_tags(profile, request)
+    if tags is None or not request.read_reasoning or isinstance(request.answer, JsonAnswer):
+        return ""
+    return tags[1] if is_tag(tags[1]) else ""
+
+
+def openers_of_calls(profile: Profile, request: DialectRequest) -> tuple[str, ...]:
+    """What opens a call of this request, where that is no part of an answer."""
+    if profile.tools is None or not request.reads_calls or isinstance(request.answer, JsonAnswer):
+        return ()
+    return openers(profile.tools)
+
+
+def closer_of_calls(profile: Profile) -> str:
+    """The tag that closes a call, or all of them; empty where there is none."""
+    if profile.tools is None:
+        return ""
+    shape = call_shape(profile.tools)
+    tags = [final_tag(word) for word in (*shape.closing, *shape.section_end)]
+    return next((tag for tag in reversed(tags) if is_tag(tag)), "")

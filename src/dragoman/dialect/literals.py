@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import ascii_letters, digits
+
 from dragoman.dialect.markers import GAP
 from dragoman.grammar.nodes import AnyChar, Negate, Node, Ref, Repeat, alt, chars, complement, lit, opt, seq
 from dragoman.template.profile import Marker
@@ -13,6 +15,7 @@ COMMA = Marker("", ",", " ")
 # Letters in front of a Python string.
 STRING_PREFIX = Repeat(chars("rRbBfFuU"), 0, 2)
 _VALUE = Ref("literal.value")
+_WORD = Repeat(chars("_" + ascii_letters + digits), min=1)
 _ESCAPE = seq(lit("\\"), AnyChar())
 # Numbers and words (true, True, None, -1.5e3): anything that neither nests nor ends a value.
 _BARE = Repeat(complement(chars(" \t\r\n\"'()[]{},:=\\<>").ranges), min=1)
@@ -26,6 +29,31 @@ def literal_rules() -> dict[str, Node]:
     # A string and others behind it, which go on with it.
     string = alt(_quoted("'"), _quoted('"'))
     return {"literal.value": alt(seq(string, Repeat(seq(GAP, string))), nested, _BARE)}
+
+
+def odd_rules() -> dict[str, Node]:
+    """``odd.members``: the rest of an object behind its brace whose first key has the quotes of Python or none; what
+    follows is JSON or Python. ``odd.key``: a plain string in the quotes of Python."""
+    member, value, rest = Ref("odd.member"), Ref("odd.value"), Ref("odd.rest")
+    text = seq(lit("'"), Repeat(alt(complement(chars("'\\").ranges), _ESCAPE)), lit("'"))
+    string = alt(Ref("json.string"), text)
+    items = seq(value, Repeat(seq(lit(","), GAP, value)), opt(seq(lit(","), GAP)))
+    return {
+        "odd.key": seq(lit("'"), Repeat(complement(chars("'\"\\\n").ranges)), lit("'")),
+        "odd.members": seq(alt(Ref("odd.key"), _WORD), Ref("odd.behind_key"), rest),
+        "odd.rest": alt(seq(lit(","), GAP, alt(seq(member, rest), lit("}"))), lit("}")),
+        "odd.member": seq(alt(string, _WORD), Ref("odd.behind_key")),
+        "odd.behind_key": seq(GAP, lit(":"), GAP, value),
+        "odd.value": seq(
+            alt(
+                string,
+                seq(lit("{"), GAP, alt(seq(member, rest), lit("}"))),
+                seq(lit("["), GAP, opt(items), lit("]")),
+                _BARE,
+            ),
+            GAP,
+        ),
+    }
 
 
 def _quoted(quote: str) -> Node:

@@ -77,3 +77,9 @@ class DialectRequest:
         if self.choice == "none":
             return ()
         return tuple(tool for tool in self.tools if not self.allowed or tool.name in self.allowed)
+
+
+def declared_parameters(request: DialectRequest) -> frozenset[str]:
+    """The parameters of all tools by name, as far as their schemas list them."""
+    listed = [tool.parameters.get("properties") for tool in request.tools if tool.parameters is not None]
+    return frozenset(key for properties in listed if isinstance(properties, Mapping) for key in properties)

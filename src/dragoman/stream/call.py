@@ -14,7 +14,8 @@ from dragoman.chat import ToolCall, ToolCallDelta, argument_piece
 from dragoman.chat_schema import declared_name, parameter_schema, tool_names, tool_parameters
 from dragoman.stream.arguments import NO_SPELLINGS, ArgumentsWriter, Spellings
 from dragoman.stream.call_object import CallObject
-from dragoman.stream.json_text import WHITE, is_json_object
+from dragoman.stream.json_text import WHITE, is_json_object, quoted
+from dragoman.stream.odd_json import JsonText
 from dragoman.stream.unescape import JsonUnescaper, respelled, unescape
 
 _WHOLE: Final = frozenset({"id", "id.json", "name", "name.json", "key", "key.json"})  # read when they are complete
@@ -63,6 +64,9 @@ class CallBuilder:
         self._text: list[str] = []  # of the open region of _WHOLE
         self._outer: list[str] = []  # of the id around an open name
         self._in_id = False
+        self._odd: list[str] = []  # of an open region of that name
+        self._repaired = False  # something of it was read otherwise than it is written
+        self._literal: JsonText = JsonText()
         self._unescaper: JsonUnescaper | None = None
         self._writer: ArgumentsWriter | None = None
         self._stray: list[str] | None = None  # of an open region of text that belongs to no argument
@@ -102,6 +106,8 @@ class CallBuilder:
             self._unescaper = JsonUnescaper()
         elif tag == "stray":
             self._stray = []
+        elif tag == "odd":
+            self._odd = []
         elif tag.startswith("value."):
             out += self._deliver(self._tagged().begin_value(tag))
         return out
@@ -112,7 +118,7 @@ class CallBuilder:
             self._early.append(("text", tag, text))
             return []
         if tag == "args":
-            return self._deliver(text)
+            return self._deliver(self._literal.feed(text))
         if tag == "call":
             self._object.text(text)
         if tag.startswith("value."):
@@ -121,6 +127,8 @@ class CallBuilder:
             self._text.append(text)
         elif tag == "stray" and self._stray is not None:
             self._stray.append(text)
+        elif tag == "odd":
+            self._odd.append(text)
         elif tag == "args.json" and self._unescaper is not None:
             return self._deliver(self._unescaper.feed(text))
         return []
@@ -134,6 +142,10 @@ class CallBuilder:
             return self._close_whole(tag)
         if tag == "stray":
             self._note_stray()
+        if tag == "odd":
+            self._close_odd()
+        if tag == "args":
+            return [] if self._broken else self._deliver(self._literal.finish())
         if tag == "args.json" and self._unescaper is not None:
             return self._deliver(self._unescaper.finish())
         if self._broken:
@@ -154,6 +166,7 @@ class CallBuilder:
         if self._broken:
             told = f"the call of {self.called} left its format and stays as it is"
             out += self._break_off("broken_call", told)
+            self._note_repair()
             self._note_unread()
             return out
         arguments = "".join(self._arguments)
@@ -162,6 +175,7 @@ class CallBuilder:
             self._note_values()
         elif not arguments.strip(WHITE):
             out += self._deliver(self._flat_arguments() or "{}")
+        self._note_repair()
         self._note_unread()
         if self._name is not None and not is_json_object("".join(self._arguments)):
             self.problems.append(("invalid_arguments", f"the arguments of {self.called} are no JSON object"))
@@ -178,7 +192,7 @@ class CallBuilder:
 
     def _break_off(self, code: str, told: str) -> list[ToolCallDelta]:
         """The rest of arguments that do not end: what is sure of it, and a problem that has what is not."""
-        sure, unsure = ("", "") if self._writer is None else self._writer.break_off()
+        sure, unsure = self._literal.release() if self._writer is None else self._writer.break_off()
         out = self._deliver(sure)
         self.problems.append((code, f"{told}; of the last value {unsure!r} is left" if unsure else told))
         return out
@@ -193,6 +207,21 @@ class CallBuilder:
         if unread and self._name is not None:
             told = ", ".join(f"{key!r}: {_shortened(value)}" for key, value in unread)
             self.problems.append(("unread_members", f"the call of {self.called} holds more than a call: {told}"))
+
+    def _close_odd(self) -> None:
+        """Text of the call's object that is no JSON."""
+        text = "".join(self._odd)
+        if self._broken:  # it goes on as something else
+            self.problems.append(
+                ("stray_text", f"the call of {self.called} breaks off behind {_shortened(repr(text))}")
+            )
+        self._object.text('"' if text == "'" else quoted(text.strip("'\"")))
+        self._repaired = True
+
+    def _note_repair(self) -> None:
+        if self._repaired or self._literal.odd:
+            told = "is not written as JSON, or names its arguments otherwise than its template; it is read as meant"
+            self.problems.append(("repaired_call", f"the call of {self.called} {told}"))
 
     def _note_stray(self) -> None:
         if self._stray is None:
@@ -219,7 +248,7 @@ class CallBuilder:
             return self._deliver(self._tagged().begin_member(text))
         if kind == "id" and not self._started:
             self._id = text
-        elif kind == "name" and self._name is None:
+        elif kind == "name" and self._name is None and text:
             self._name = text = declared_name(self._tools, text)
             if self._tools and text not in tool_names(self._tools):
                 self.problems.append(("unknown_tool", f"the model calls {text!r}, which is not among the tools"))

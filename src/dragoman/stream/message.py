@@ -24,9 +24,11 @@ from dragoman.errors import StateError
 from dragoman.events import Closed, Event, Opened, Text
 from dragoman.stream.arguments import NO_SPELLINGS, Spellings
 from dragoman.stream.call import CallBuilder
+from dragoman.stream.mismatch import Marks, markup_in
 
-_ROOT: Final = frozenset({"content", "reasoning", "call", "opening", "stop", "list.open", "list.close"})
-_IN_CALL: Final = frozenset({"id", "id.json", "name", "name.json", "args", "args.json"})
+_ROOT: Final = frozenset({"content", "reasoning", "call", "opening", "unclosed", "stop", "list.open", "list.close"})
+_IN_CALL: Final = frozenset({"id", "id.json", "name", "name.json", "args", "args.json", "odd"})
+_NO_MARKS: Final = Marks()
 _LAYOUT: Final = " \t\r\n\f\v"
 
 
@@ -61,6 +63,7 @@ class MessageBuilder:
     value_closer: the text behind a tagged value. Where an answer behind a call holds it, that value may have gone on.
     spellings: of characters in names, keys and values of calls, by their region.
     one_call: the message ends where a second call begins.
+    marks: markup that an answer does not hold.
     """
 
     def __init__(
@@ -74,8 +77,10 @@ class MessageBuilder:
         value_closer: str = "",
         spellings: Spellings = NO_SPELLINGS,
         one_call: bool = False,
+        marks: Marks = _NO_MARKS,
     ) -> None:
         self._one_call = one_call
+        self._marks = marks
         self.full = False  # a second call was begun where one is all that may be: nothing more is read
         self._tools = tools or ()
         self._constants = constants
@@ -182,6 +187,7 @@ class MessageBuilder:
             out += self._abandon(0)
         out += self._settle_left(cut=True)
         out += self._end_content()
+        self._note_markup()
         if self._calls and self._value_closer:
             behind = "".join(self._content[self._content_before_calls :])
             if self._value_closer in behind:
@@ -189,6 +195,13 @@ class MessageBuilder:
                 self.note("stray_closer", told, self._position)
         self._finished = True
         return out
+
+    def _note_markup(self) -> None:
+        """What of the format the answer holds, where no problem has told of that yet."""
+        known = {problem.code for problem in self._problems}
+        for code, message in markup_in("".join(self._content), self._marks):
+            if code != "unread_call" or not known & {"broken_call", "nameless_call", "unexpected_text"}:
+                self.note(code, message, self._position)
 
     def cut_before_name(self, written: bytes, position: int) -> None:
         """The output ended inside a call that had no name yet: there is nothing to tell of it but what was written."""
@@ -234,6 +247,8 @@ class MessageBuilder:
         elif tag == "list.open":
             out += self._release_bracket()
             self._bracket = ""
+        elif tag == "unclosed":
+            self.note("unclosed_reasoning", "the output ends inside reasoning, without an answer", self._position)
         elif tag == "stop":
             out += self._end_content()
             self._ended = True

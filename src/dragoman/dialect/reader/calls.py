@@ -29,7 +29,7 @@ from dragoman.dialect.markers import (
 )
 from dragoman.dialect.reader.json import JsonReader
 from dragoman.dialect.reader.tagged import TaggedReader
-from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.request import DialectRequest, declared_parameters
 from dragoman.dialect.shape import (
     WireId,
     call_shape,
@@ -102,7 +102,13 @@ class CallReader:
         any_name = not self.shape.bare or request.undeclared == "call"
         self.prefix = prefix
         self.json = JsonReader(
-            tools.object, self.names, bare=self.shape.bare, any_name=any_name, prefix=prefix, ends=ends
+            tools.object,
+            self.names,
+            bare=self.shape.bare,
+            any_name=any_name,
+            prefix=prefix,
+            ends=ends,
+            parameters=declared_parameters(request),
         )
         self.tagged = TaggedReader(tools, request.tools, controls, prefix=prefix, tail=seq(*self._behind_body()))
 

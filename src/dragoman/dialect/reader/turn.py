@@ -40,6 +40,7 @@ from dragoman.dialect.shape import call_shape, final_tag, is_tag, joint, opening
 from dragoman.dialect.tolerances import REASONING, other_forms, short_opener
 from dragoman.grammar.nodes import (
     EMPTY,
+    NOTHING,
     Commit,
     Literal,
     Node,
@@ -91,7 +92,9 @@ def reader_rules(
     else:
         calls = [_silent(text, controls) for text in empty_blocks(profile)]
     rules["stop"] = alt(*_stops(profile, request, controls), EMPTY)
-    rules["interrupt"] = alt(*calls, Ref("stop"))
+    rules["calls"] = alt(*calls) if calls else NOTHING
+    rules["interrupt"] = alt(Ref("calls"), Ref("stop"))
+    rules["unclosed"] = seq(Tag("unclosed", EMPTY), Ref("stop"))  # of reasoning, in which a call may stand
     spoken = request.read_reasoning and bool(profile.reasoning.close.text)
     wrappers = [*_wrappers(profile, controls, spoken=spoken), *_said_nothing(profile, request, controls)]
     wrappers += [*_later_reasoning(profile, request, controls), Ref("interrupt")]
@@ -284,7 +287,7 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     closed = _closed(reasoning, controls)
     rules["reasoning"] = seq(
         Tag("reasoning", TEXT),
-        alt(seq(layout_before(reasoning.close.before), closed, Ref("start")), Ref("interrupt")),
+        alt(seq(layout_before(reasoning.close.before), closed, Ref("start")), Ref("calls"), Ref("unclosed")),
     )
     opened: Node | None = None
     if reasoning.open.text:
@@ -297,7 +300,7 @@ def _start(profile: Profile, request: DialectRequest, controls: frozenset[str], 
     for number, second in enumerate(further_blocks(profile, request)):
         name = f"reasoning.{number}"
         ended = seq(loose(second.close.text, controls), Commit("body"), layout_after(second.close.after), Ref("start"))
-        ways = alt(seq(layout_before(second.close.before), ended), Ref("interrupt"))
+        ways = alt(seq(layout_before(second.close.before), ended), Ref("calls"), Ref("unclosed"))
         rules[name] = seq(Tag("reasoning", TEXT), ways)
         rules["start"] = alt(seq(GAP, _opened(second, controls), Ref(name)), rules["start"])
     if opened is None or (request.implicit_reasoning and reasoning.mode is ReasoningMode.PREOPENED):

@@ -1,0 +1,58 @@
+"""Which problems say that an output left the format of its template, and markup of the format that an answer holds.
+
+An answer may speak of markers: what is quoted, or stands in a block of code, is no markup. Nor is an opener of calls
+inside a line, or one that nothing of a call follows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dragoman.chat import Problem
+
+# What a strict reading takes for an error. What schemas say, and which tools there are, is another matter.
+MISMATCHES = frozenset(
+    {
+        "broken_call",
+        "nameless_call",
+        "repaired_call",
+        "stray_closer",
+        "stray_text",
+        "unclosed_reasoning",
+        "unread_call",
+        "unread_members",
+    }
+)
+_QUOTES = "`'\""
+_FENCE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What no answer holds unquoted: the closer of reasoning (empty: none), the openers of calls; closer: of a call."""
+
+    reasoning_closer: str = ""
+    openers: tuple[str, ...] = ()
+    closer: str = ""
+
+
+def mismatch(problems: Sequence[Problem]) -> Problem | None:
+    """The first problem that says so."""
+    return next((problem for problem in problems if problem.code in MISMATCHES), None)
+
+
+def markup_in(answer: str, marks: Marks) -> Iterator[tuple[str, str]]:
+    """(code, message) of what the answer holds, one of each kind at most."""
+    if not any(text and text in answer for text in (marks.reasoning_closer, *marks.openers)):
+        return
+    answer = _FENCE.sub("", answer)
+    closer = marks.reasoning_closer
+    if closer and re.search(rf"(?<![{_QUOTES}]){re.escape(closer)}", answer):
+        yield "stray_closer", f"the answer holds {closer!r}, which closes reasoning that is not open"
+    for opener in marks.openers:
+        behind = rf"(?:[ \t\r\n]*[{{\[]|.*?{re.escape(marks.closer)})" if marks.closer else r"."
+        if re.search(rf"^[ \t]*{re.escape(opener)}{behind}", answer, re.MULTILINE | re.DOTALL):
+            yield "unread_call", f"the answer holds {opener!r}, behind which stands no call of the format"
+            return
