@@ -137,6 +137,28 @@ def test_strict_makes_it_an_error_at_its_place() -> None:
     assert b"[DONE]" not in data
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("\n<do>\n{'name': 'get_weather', 'arguments': {'city': 'Rome'}}\n</do>", "repaired_call"),
+        ('\n<do>\n{"name": "get_weather", "args": {"city": "Rome"}}\n</do>', "repaired_call"),
+        ('\n<do>\n{"name": "get_weather", arguments: {"city": "Rome"}}\n</do>', "repaired_call"),
+        ('\n<do>\n{"name": "get_weather"; "arguments": {}}\n</do>', "broken_call"),
+        ('\n<do>\n{"name": "", "arguments": {}}\n</do>', "nameless_call"),
+        ("<muse>\nhm", "unclosed_reasoning"),
+        ("So.\n</muse>\n\nIt is.", "stray_closer"),
+    ],
+)
+def test_what_is_a_problem_is_an_error_where_strictness_is_asked_for(text: str, code: str) -> None:
+    service = Service([text] * 3, size=3)
+    body = service.chat(tools=TOOLS).json()
+    assert code in [problem["code"] for problem in body["dragoman"]["problems"]]
+    assert service.chat(tools=TOOLS, on_mismatch="strict").status_code == 422
+    data = service.chat(tools=TOOLS, on_mismatch="strict", stream=True).content
+    assert b'"model_error"' in data
+    assert b"[DONE]" not in data
+
+
 def test_of_several_answers_each_has_its_own() -> None:
     service = Service([CALL, "No.", CALL])
     choices = service.chat(tools=TOOLS, tool_choice="none", n=3).json()["choices"]
