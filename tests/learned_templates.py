@@ -97,6 +97,13 @@ PYTHON_LIKE = wrap(
 {%- for k, v in c.function.arguments.items() %}{{ k + '=' + (v | tojson) }}{{ ', ' if not loop.last }}{% endfor -%}
 {{ ')' }}{{ ', ' if not loop.last }}{% endfor %}{{ ']<|off|>' }}{% endif %}"""
 )
+# Every value in the same quotes, whatever it is: the history shows that one call, models write the calls of Python.
+QUOTED_VALUES = wrap(
+    CONTENT
+    + """{% if m.tool_calls %}{{ '[' }}{% for c in m.tool_calls %}{{ c.function.name + '(' }}
+{%- for k, v in c.function.arguments.items() %}{{ k + '="' ~ v ~ '"' }}{{ ', ' if not loop.last }}{% endfor -%}
+{{ ')' }}{{ ', ' if not loop.last }}{% endfor %}{{ ']' }}{% endif %}"""
+)
 OWN_QUOTES = wrap(
     """{% macro spell(v) %}{% if v is string %}{{ '<|q|>' + v + '<|q|>' }}{% elif v is boolean or v is none %}{{ v | tojson -}}
 {%- elif v is mapping %}{{ '{' }}{% for k, x in v | dictsort %}{{ k + ':' + spell(x) }}{{ ',' if not loop.last }}{% endfor %}{{ '}' -}}

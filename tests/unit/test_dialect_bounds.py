@@ -87,6 +87,11 @@ def test_a_bare_call_with_a_type_before_its_name_is_read() -> None:
         ('I say {"name": "f", "parameters": {}}] and more', "I say] and more", 1),
         ('functools[{"name": "f", "parameters": {}}]', "", 1),
         ('functools[{"name": "f", "parameters": {}}', "", 1),
+        # What tuned models keep of their base model.
+        ('Hi[TOOL_CALLS][{"name": "f", "parameters": {}}]', "Hi", 1),
+        ('Hi<tool_call>\n{"name": "f", "parameters": {}}\n</tool_call> ok', "Hi ok", 1),
+        ('<tool_call>[{"name": "f", "parameters": {}}]</tool_call>', "", 1),
+        ('See <tool_call> and {"a": 2}</tool_call>.', 'See <tool_call> and {"a": 2}</tool_call>.', 0),
     ],
 )
 @pytest.mark.parametrize("size", [1, 7, 200])
@@ -96,3 +101,26 @@ def test_a_list_of_bare_calls_leaves_no_bracket(output: str, content: str, calls
     deltas += turn.finish()
     assert (" ".join(turn.message.content.split()), len(turn.message.tool_calls)) == (content, calls)
     assert "".join(delta.content for delta in deltas) == turn.message.content
+
+
+LIST = """{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% if m.tool_calls %}{{ '[' }}\
+{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}\
+{{ ', ' if not loop.last }}{% endfor %}{{ ']' }}{% endif %}[/{{ m.role }}]{% endfor %}\
+{% if add_generation_prompt %}[assistant]{% endif %}"""
+
+
+@pytest.mark.parametrize(
+    ("output", "content", "calls"),
+    [
+        ('Look:\n```json\n[{"name": "f", "parameters": {}}]\n```', "Look:", 1),
+        ('```json\n[{"name": "f", "parameters": {}}, {"name": "f", "parameters": {}}]\n``` So.', "So.", 2),
+        ('```json\n[{"a": 1}]\n```', '```json [{"a": 1}] ```', 0),
+    ],
+)
+def test_a_fence_around_a_list_of_calls_is_none_of_the_answer(output: str, content: str, calls: int) -> None:
+    for size in (1, 200):
+        turn = ChatFormat.from_template(LIST).turn(USER, tools=[tool("f", parameters={"type": "object"})])
+        for at in range(0, len(output), size):
+            turn.feed(output[at : at + size])
+        turn.finish()
+        assert (" ".join(turn.message.content.split()), len(turn.message.tool_calls)) == (content, calls)

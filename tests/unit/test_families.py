@@ -34,6 +34,25 @@ def test_a_family_is_read_from_its_samples(family: Family) -> None:
     assert family.name in claim.why
 
 
+@pytest.mark.parametrize("asked", ["respond with", "respond only with"])
+def test_a_family_is_told_by_what_its_releases_share(asked: str) -> None:
+    tokens = "<|start_of_role|> <|end_of_role|>"
+    source = template_of((tokens, f"{asked} <|tool_call|> followed by a JSON list of tools used."))
+    assert [family.name for family in families_of(source, learn(Template(source)))] == ["granite-3-calls"]
+
+
+def test_a_family_leaves_the_words_that_the_history_puts_around_answers() -> None:
+    (family,) = [one for one in FAMILIES if one.name == "think-and-answer"]
+    source = "{#- " + " ".join(family.evidence) + " #}" + own.WRAPPED.replace("m.reasoning", "m.unsaid")
+    fmt = ChatFormat.from_template(source)
+    for said in ("<answer>\n<|say|>Go.<|/say|>\n</answer>", "<answer>\nGo.\n</answer>", "<|say|>Go.<|/say|>", "Go."):
+        turn = fmt.turn([{"role": "user", "content": "hi"}])
+        for byte in f"<think>\nNear.\n</think>\n{said}".encode():
+            turn.feed(bytes([byte]))
+        turn.finish()
+        assert (turn.message.reasoning_content.strip(), turn.message.content.strip()) == ("Near.", "Go.")
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_one_piece_of_evidence_is_not_enough(family: Family) -> None:
     for text in family.evidence:

@@ -62,6 +62,24 @@ def test_a_call_that_looks_like_pythons_means_what_python_means(written: str, me
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
+        ('text="x", count="2", list="[\'a\']"', {"text": "x", "count": 2, "list": ["a"]}),
+        ("text='x', count=2", {"text": "x", "count": 2}),
+        ('count=2, text="x", rate=-.5', {"count": 2, "text": "x", "rate": -0.5}),
+        (r"text='it\'s', obj={'a': None}, list=[]", {"text": "it's", "obj": {"a": None}, "list": []}),
+        ('text="say "hi", count=3", count=4', {"text": 'say "hi", count=3', "count": 4}),
+        ('other=True, more="7"', {"other": True, "more": 7}),
+        ("", {}),
+    ],
+)
+def test_a_template_that_quotes_every_value_hides_no_literals(written: str, meant: dict[str, Any]) -> None:
+    message, _ = read(learned_templates.QUOTED_VALUES, f"Hi [put({written}), put(count=1)]")
+    assert [json.loads(call.arguments) for call in message.tool_calls] == [meant, {"count": 1}]
+    assert (message.content, message.problems) == ("Hi ", ())
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
         ("rate=nan", {"rate": "nan"}),
         ("count=007", {"count": "007"}),
         ("text=2024-01-01, count=1", {"text": "2024-01-01", "count": 1}),

@@ -40,7 +40,7 @@ def begun_by(stop: str, profile: Profile, request: DialectRequest) -> tuple[str,
 def inner_markers(profile: Profile, *, calls: bool = True) -> list[str]:
     """The texts of all markers inside a turn, without or with those of calls."""
     tools, reasoning, content = profile.tools, profile.reasoning, profile.content
-    markers = [reasoning.open, reasoning.close, content.open, content.close]
+    markers = [reasoning.open, reasoning.close, content.open, content.close, *content.further]
     if messages(profile) is not None:
         markers = [reasoning.close, content.close]  # the others are none without what stands before them
     if tools is not None and calls:
@@ -86,7 +86,8 @@ def preserved_tokens(profile: Profile, controls: Iterable[str]) -> tuple[str, ..
 
 def _marker_texts(profile: Profile) -> list[str]:
     texts = [profile.reasoning.open.text, profile.reasoning.close.text, profile.reasoning.empty_block]
-    texts += [profile.content.open.text, profile.content.close.text, *profile.end_of_turn]
+    texts += [part.text for part in (profile.content.open, profile.content.close, *profile.content.further)]
+    texts += profile.end_of_turn
     tools = profile.tools
     if tools is not None:
         around = (

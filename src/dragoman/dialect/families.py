@@ -119,7 +119,7 @@ FAMILIES: tuple[Family, ...] = (
         (
             "<|start_of_role|>",
             "<|end_of_role|>",
-            "respond only with <|tool_call|> followed by a JSON list of tools used",
+            "<|tool_call|> followed by a JSON list of tools used",
         ),
         (
             Sample(
@@ -161,6 +161,29 @@ FAMILIES: tuple[Family, ...] = (
         ),
         reasoning=_THINK_AND_RESPOND[0],
         content=_THINK_AND_RESPOND[1],
+    ),
+    Family(
+        "think-and-answer",
+        "the history holds the answer alone, without the tags that are written around both",
+        ("<|startoftext|>", "<|extra_0|>", "<|extra_4|>", "<|eos|>"),
+        (
+            Sample(
+                "<think>\nBrest is near.\n</think>\n<answer>\nGo to Brest.\n</answer>",
+                content="Go to Brest.",
+                reasoning="Brest is near.",
+            ),
+            Sample("Go to Brest.", content="Go to Brest."),
+        ),
+        reasoning=ReasoningProfile(
+            mode=ReasoningMode.TAGGED,
+            open=Marker("", "<think>", "\n"),
+            close=Marker("\n", "</think>", "\n"),
+        ),
+        content=ContentProfile(
+            mode=ContentMode.WRAPPED_WITH_REASONING,
+            open=Marker("", "<answer>", "\n"),
+            close=Marker("\n", "</answer>", ""),
+        ),
     ),
     Family(
         "json-in-tool_call",
@@ -255,4 +278,7 @@ def with_family(profile: Profile, family: Family) -> Profile:
             Evidence("family", f"{family.name}: {text!r} in the template") for text in family.evidence
         )
     changed = replace(profile, evidence=evidence, **{name: getattr(family, name) for name in facts})
+    if family.content is not None and profile.content.mode is not ContentMode.PLAIN:
+        further = (family.content.open, family.content.close)  # around what the history shows
+        changed = replace(changed, content=replace(profile.content, further=further))
     return replace(changed, failure=None) if family.tools is not None else changed

@@ -83,6 +83,23 @@ def literal_values(tools: ToolProfile) -> bool:
     return not closes_values(tools)
 
 
+def quoted_values(tools: ToolProfile) -> str:
+    """The quote that a template puts around every value of ``name(key="value")``, whatever its type; else empty.
+
+    Models write such calls as Python has them (``days=2``, ``port='Brest'``); the history shows them what it can.
+    """
+    if tools.format is not ToolFormat.TAG_WITH_TAGGED or Slot.ARGS not in tools.call or len(tools.argument) != 4:
+        return ""
+    at = tools.call.index(Slot.ARGS)
+    around = (tools.call[at - 1 : at], tools.call[at + 1 : at + 2], tools.argument[1:2], tools.argument[3:])
+    texts = [piece.text for part in around for piece in part if isinstance(piece, Marker)]
+    if len(texts) != 4 or (tools.argument[0], tools.argument[2]) != (Slot.KEY, Slot.VALUE):
+        return ""
+    opens, closes, middle, quote = texts
+    call = opens.endswith("(") and closes.startswith(")") and middle == f"={quote}"
+    return quote if call and quote in ('"', "'") else ""
+
+
 def closes_values(tools: ToolProfile) -> bool:
     """True: text tells where a tagged value ends: its own closer, or for raw strings what opens the next argument."""
     at = tools.argument.index(Slot.VALUE) if Slot.VALUE in tools.argument else len(tools.argument)

@@ -55,11 +55,18 @@ _AROUND_BARE_CALLS: tuple[tuple[str, str], ...] = (
     ("<|python_start|>", "<|python_end|>"),
     ("functools[", "]"),  # asked for by system prompts that the history does not follow
 )
+# Of those where the template itself shows bare calls: tuned models keep what their base model writes around calls.
+_AROUND_SHOWN = (("[TOOL_CALLS]", ""), ("<tool_call>", "</tool_call>"))
+# Around a list of calls alone: what stands here is kept out of answers that are written, and answers hold such fences.
+_AROUND_LISTS = (("```json", "```"),)
 
 
-def around_bare_calls(request: DialectRequest) -> tuple[tuple[str, str], ...]:
+def around_bare_calls(tools: ToolProfile, request: DialectRequest) -> tuple[tuple[str, str], ...]:
     """What may stand around calls without a tag: forced ones come as a JSON array too."""
-    return (*_AROUND_BARE_CALLS, ("[", "]")) if request.choice in ("required", "named") else _AROUND_BARE_CALLS
+    found = [*_AROUND_BARE_CALLS]
+    if tools != _FORCED:
+        found += [*_AROUND_SHOWN, *(_AROUND_LISTS if tools.array else ())]
+    return (*found, ("[", "]")) if request.choice in ("required", "named") else tuple(found)
 
 
 # Closers of values that models wrap in CDATA where they hold markup or line breaks, as such templates tell them to.

@@ -126,6 +126,7 @@ class ContentProfile:
     trimmed: bool = False  # the history drops white space at both ends
     kept_with_calls: bool = True  # the history keeps text beside calls
     holds_calls: bool = False  # WRAPPED: what opens an answer stands in front of its calls too, once
+    further: tuple[Marker, ...] = ()  # what models put around an answer beside that; read, never written
 
 
 @dataclass(frozen=True, slots=True)

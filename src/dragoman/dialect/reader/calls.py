@@ -95,6 +95,7 @@ class CallReader:
         self.request = request
         self.controls = controls
         self.shape = call_shape(tools)
+        self.around = around_bare_calls(tools, request) if self.shape.bare else ()
         self.names = tuple(dict.fromkeys(tool.name for tool in request.tools))
         # The names as raw text: as the template spells them, and as they are where that is read as itself.
         escapes = tools.escapes.name
@@ -116,7 +117,9 @@ class CallReader:
         """The ways into a call: through the section, or right away where a call can be told without it."""
         ways: list[Node] = []
         around = (
-            [seq(self._around(text), GAP) for text, _ in around_bare_calls(self.request)] if self.shape.bare else []
+            [seq(self._around(text), GAP) for text, _ in around_bare_calls(self.tools, self.request)]
+            if self.shape.bare
+            else []
         )
         if self.shape.section:
             opened = Tag("opening", seq(layout_before(self.tools.section_open.before), self._section()))
@@ -210,10 +213,15 @@ class CallReader:
         if self.shape.section:
             ways.insert(0, seq(GAP, self._section(), self._ref("call")))
         end = (["]"] if self.tools.array else []) + list(self.shape.section_end)
-        ends = [[*end, text] for _, text in around_bare_calls(self.request) if text] if self.shape.bare else [end]
+        ends = (
+            [[*end, text] for _, text in around_bare_calls(self.tools, self.request) if text]
+            if self.shape.bare
+            else [end]
+        )
         if self._may_be_listed():
-            ways.append(seq(GAP, Tag("list.close", lit("]")), Commit("body"), self._behind()))
             ends = [one for one in ends if one != ["]"]]
+            around = [seq(closer(one, self.controls), Commit("body"), self._behind()) for one in ends if one]
+            ways.append(seq(GAP, Tag("list.close", lit("]")), Commit("body"), alt(*around, self._behind())))
         ways += [seq(closer(one, self.controls), self._behind()) for one in ends if one]
         # What closes a call closes it once more, and the brace of an object too many: neither is text. Where a value
         # may hold the word that closes a call, one right behind the value's own closer would settle too much.

@@ -36,6 +36,7 @@ from dragoman.dialect.shape import (
     closes_values,
     delimiter_after,
     distinctive,
+    quoted_values,
     string_word,
     type_marks,
     word_end,
@@ -46,6 +47,7 @@ from dragoman.grammar.nodes import (
     NOTHING,
     Commit,
     Literal,
+    Negate,
     Node,
     Recovery,
     Ref,
@@ -88,6 +90,7 @@ class TaggedReader:
         self.styles = dict(profile.value_styles)
         self.string_word = string_word(profile)
         self.marks = type_marks(profile)
+        self.quote = quoted_values(profile)
         pieces = profile.argument
         self.opening = pieces[0] if pieces and isinstance(pieces[0], Marker) else Marker()
         self.pieces = pieces[1:] if self.opening else pieces
@@ -105,7 +108,8 @@ class TaggedReader:
             return self.made | NestedReader(self.profile.nested, self.controls).rules()
         if self.literal:
             return self.made | literal_rules()
-        return self.made | container_rules(self.prefix, self._value_closer())
+        literals = literal_rules() if self.quote else {}
+        return self.made | literals | container_rules(self.prefix, self._value_closer())
 
     def rest(self, tool: str | None) -> Node:
         """The arguments of ``tool`` (None: of a tool that nobody declared) and the end of the call."""
@@ -256,7 +260,16 @@ class TaggedReader:
         if self.string_word is not None:
             ways.append(self._written(other, "value.string", number, word=_mark(self.string_word)))
         ways.append(self._written(other, "value.typed", number, word=self._other_word()))
-        return alt(*ways)
+        return alt(*ways, *self._unquoted(known))
+
+    def _unquoted(self, declared: Sequence[str]) -> list[Node]:
+        """Arguments as Python has them, where the template puts every value in the same quotes."""
+        if not self.quote:
+            return []
+        value = Tag("value.json", Ref("literal.value"))
+        equals = seq(GAP, lit("="), GAP, Negate(lit(self.quote)))
+        known = [seq(Tag("key", alt(*map(lit, declared))), equals, Commit("body"), value)] if declared else []
+        return [*known, seq(Tag("key", run_of(KEY_ENDS + "=")), equals, value)]
 
     def _other_word(self) -> Node | None:
         """A type word that says anything but that the value is a string; None: such words tell nothing."""

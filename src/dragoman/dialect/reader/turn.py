@@ -249,7 +249,7 @@ def _wrappers(profile: Profile, controls: frozenset[str], *, spoken: bool) -> li
     found = messages(profile)
     if found is not None:
         return _further_messages(profile, found, controls, spoken=spoken)
-    around = [profile.content.open, profile.content.close]
+    around = [profile.content.open, profile.content.close, *profile.content.further]
     between = joint(profile)
     lead = opt(seq(GAP, marker(between, controls), GAP)) if between else EMPTY
     word = opening_word(profile)

@@ -160,14 +160,14 @@ def _forbidden(profile: Profile, request: DialectRequest) -> tuple[bytes, ...]:
         further = [part for block in further_blocks(profile, request) for part in (block.open, block.close)]
         texts += [words(part.text)[0] for part in further]
     if profile.content.mode is not ContentMode.PLAIN and messages(profile) is None:
-        around = (profile.content.open, profile.content.close)
+        around = (profile.content.open, profile.content.close, *profile.content.further)
         texts += [words(part.text)[0] for part in around if part.text and part.text != opening_word(profile)]
     if profile.tools is not None and (request.tools or request.reads_calls):
         texts += openers(profile.tools) or _bare_names(profile.tools, request)
         for form in other_forms(profile.tools, request):
             texts += openers(form) or _bare_names(form, request)
         if call_shape(profile.tools).bare:
-            texts += [text for text, _ in around_bare_calls(request) if distinctive(text)]
+            texts += [text for text, _ in around_bare_calls(profile.tools, request) if distinctive(text)]
     texts += repeated_headers(profile)
     if opening_word(profile):
         texts.append(joint(profile) + opening_word(profile))

@@ -13,7 +13,7 @@ from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, r
 from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import closes_values, string_word
+from dragoman.dialect.shape import closes_values, quoted_values, string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.dialect.writer.nested import NestedNotation
 from dragoman.dialect.writer.objects import QuotedNotation, TreeWriter
@@ -58,6 +58,7 @@ class ValueWriter:
         self.controls = controls
         self.styles = dict(profile.value_styles)
         self.string_word = string_word(profile)
+        self.quote = quoted_values(profile)
         self.escapes = profile.escapes
         self.char = _spelled_char(self.escapes.value)
         pieces = profile.argument
@@ -140,6 +141,8 @@ class ValueWriter:
     def _argument(self, tool: Tool, key: str, wanted: Any, root: Any) -> Node:
         pointer = f"/properties/{_escaped(key)}"
         types = declared_types(wanted, root)
+        if self.quote and types != {"string"}:
+            return self._with_literals(tool, key, wanted, root, pointer)
         if self.string_word is not None and (not types or (len(types) > 1 and "string" in types)):
             # The word tells which of them the value is, so both are chosen together.
             strings, others = self._apart(wanted, root, pointer)
@@ -149,6 +152,24 @@ class ValueWriter:
             return alt(way, self._pieces(tool, key, pointer, other, others))
         word = self._type_word(wanted, root, pointer) if Slot.TYPE in self.profile.argument else EMPTY
         return self._pieces(tool, key, pointer, word, self._value(wanted, root, pointer))
+
+    def _with_literals(self, tool: Tool, key: str, wanted: Any, root: Any, pointer: str) -> Node:
+        """An argument that need not be a string, where the template puts all values in the same quotes: those that are
+        none stand without, as Python has them, as what they hold of quotes could not be told from the end."""
+        types = declared_types(wanted, root)
+        if not types:
+            self._check_untyped(wanted, pointer)
+        branches = _branches(wanted, root, pointer) if "string" in types else [(wanted, pointer)]
+        strings: list[Node] = [] if types else [self._free_string(_OTHERS)]
+        literals: list[Node] = [] if types else [self._others(root, pointer)]
+        for branch, at in branches if types else ():
+            found = declared_types(branch, root)
+            if "string" in found:
+                strings.append(self._string(branch, root, at, tuple(types - {"string"})))
+            if found - {"string"}:
+                literals.append(self._json(_without_string(branch, at) if "string" in found else branch, root, at))
+        bare = seq(self._key(tool, key, 0, pointer), lit("="), alt(*literals))
+        return alt(self._pieces(tool, key, pointer, EMPTY, alt(*strings)), bare) if strings else bare
 
     def _apart(self, wanted: Any, root: Any, pointer: str) -> tuple[Node, Node]:
         """(strings, other values) of a parameter that may be either, where a word beside the key tells them apart."""
@@ -239,7 +260,7 @@ class ValueWriter:
             )
         shared = {name: root[name] for name in ("$defs", "definitions") if isinstance(root, Mapping) and name in root}
         document = {**shared, **wanted} if isinstance(wanted, Mapping) else wanted
-        return Without(schema(document, Ref("json.value")), self.forbidden)
+        return Without(schema(document, Ref("json.value")), () if self.quote else self.forbidden)
 
     def _union(self, wanted: Any, root: Any, pointer: str) -> Node:
         """A string or something else."""
