@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 class ByteSets:
-    """The sets that one automaton met. runs: of each set with a number from 256 on (first byte, last byte, ...)."""
+    """The sets that one automaton met. runs: of each set with a number from 256 on (first byte, last byte, ...).
+
+    numbers: those known by now.
+    """
 
     def __init__(self) -> None:
         self.runs: list[bytes] = []
-        self._numbers: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
 
     def number(self, bits: int) -> int:
         """A number for a set of bytes: the byte where it is one, else from 256 on."""
-        if bits & (bits - 1) == 0:
-            return bits.bit_length() - 1
-        known = self._numbers.get(bits)
+        known = self.numbers.get(bits)
         if known is None:
-            known = self._numbers[bits] = 256 + len(self.runs)
-            self.runs.append(runs(bits))
+            if bits & (bits - 1) == 0:
+                known = bits.bit_length() - 1
+            else:
+                known = 256 + len(self.runs)
+                self.runs.append(runs(bits))
+            self.numbers[bits] = known
         return known
 
 
+@lru_cache(maxsize=4096)
 def runs(bits: int) -> bytes:
     """The set of bytes as the first and the last byte of each run."""
     found = []

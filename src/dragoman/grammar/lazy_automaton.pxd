@@ -1,6 +1,6 @@
 cimport cython
 
-cdef int _DEAD, _NEVER, _NEW, _ASK, _TAIL, _SPARE, _LONGEST
+cdef int _DEAD, _NEVER, _NEW, _ASK, _TAIL, _SPARE, _LONGEST, _FEW
 cdef int _BYTES, _SYMBOL, _SPLIT, _JUMP, _CALL, _RETURN, _COUNT, _LOOP, _AGAIN, _MARK, _PERM
 cdef int _SCAN, _LEAVE, _DROP, _REQUIRE, _REQUIRE_OR_END, _REFUSE, _MATCH, _ACCEPT, _ENTER
 
@@ -53,10 +53,16 @@ cdef class Automaton:
     cdef public unsigned long long[::1] loops
     cdef public int[::1] rows
     cdef public int row_count
+    cdef public long long[::1] stack
+    cdef public long long[::1] met_first
+    cdef public set met_later
+    cdef public int met_count
+    cdef public dict tails
     cdef public int reached
     cdef public int stopped
     cdef public int[::1] set_of
     cdef public object byte_sets
+    cdef public dict set_numbers
     cdef public list runs
     cdef public int[::1] class_of
     cdef public int[::1] class_above
@@ -81,7 +87,7 @@ cdef class Automaton:
     cpdef read(self)
     @cython.locals(found=int, size=int, chain=list)
     cpdef int known(self, int at) except -3
-    @cython.locals(chain=list)
+    @cython.locals(chain=list, key=cython.longlong)
     cpdef int returning(self, int at, int back) except -2
     @cython.locals(at=int, known=int)
     cpdef int head(self, object bits, int following) except -2
@@ -89,12 +95,21 @@ cdef class Automaton:
     cpdef long long settled(self, long long thread) except *
     @cython.locals(link=tuple)
     cdef long long onward(self, int at, int op, int frame, int guard) except *
+    @cython.locals(key=tuple, number=int)
     cpdef int state(self, object threads) except -2
+    @cython.locals(number=int)
+    cdef int alone(self, long long thread) except -2
     @cython.locals(thread=cython.longlong, frame=cython.longlong, place=cython.longlong, other=int, merged=int)
     cpdef tuple joined(self, object threads)
     @cython.locals(number=int, least=int, most=int, thread=cython.longlong, frame=int, need=int, at=int, op=int,
-                   waiting=list, symbols=list, exits=set, stack=list, seen=set)
+                   waiting=list, symbols=list, exits=set, todo=int, after=cython.longlong)
     cdef int made(self, tuple key) except -2
+    @cython.locals(count=int, i=int)
+    cdef bint met(self, long long thread) except -1
+    @cython.locals(thread=cython.longlong)
+    cdef int pushed(self, int todo, object threads) except -2
+    @cython.locals(target=cython.longlong)
+    cdef int split(self, int todo, int at, long long rest) except -2
     @cython.locals(number=int)
     cdef note(self, tuple key, int least, int most, tuple waiting, tuple exits, tuple symbols, bint accepts)
     cpdef grow(self)
@@ -122,6 +137,6 @@ cdef class Automaton:
     cdef sort_in(self, int number, long long after)
     cdef int new_class(self, int above, long long after) noexcept
     @cython.locals(out=list)
-    cdef list class_threads(self, int number)
+    cdef int class_reached(self, int number) except -2
     cdef more_classes(self)
     cpdef int new_row(self) except -2

@@ -30,6 +30,7 @@ _ASK, _TAIL = -1, -2  # of ``same``: not known yet; ends in a return
 _DEAD, _NEVER = DEAD, NEVER  # the same as C numbers
 _NOTHING: tuple[Any, ...] = ()
 _SPARE = 64  # room for instructions of the automaton's own
+_FEW = 64  # threads that are looked through one by one
 _LONGEST = 3  # bytes behind the first one of a character
 
 # Numbers of program.Op, where the loops of this file need them as constants.
@@ -98,11 +99,15 @@ class Automaton:
         self.loops = array("Q", bytes(8 * 256))  # the walk's: the kinds of bytes that change nothing; 0: not known yet
         self.rows = array("i", b"\xff" * (4 * 32 * 256))  # _DEAD everywhere
         self.row_count = 0
+        self.stack, self.met_first = (array("q", bytes(8 * _FEW)) for _ in range(2))
+        self.met_later: set[int] = set()
+        self.met_count = 0
+        self.tails: dict[int, int] = {}  # of ``returning``
         self.reached = _DEAD
         self.stopped = 0
         self.set_of = array("i", b"\xff" * 4 * (len(code) + spare))  # by instruction: the number of its set of bytes
         self.byte_sets = ByteSets()
-        self.runs = self.byte_sets.runs
+        self.runs, self.set_numbers = self.byte_sets.runs, self.byte_sets.numbers
         self.class_of = array("i", bytes(4 * 256))  # by byte
         self.class_above, self.class_next, self.class_state = (array("i", bytes(4 * 1024)) for _ in range(3))
         self.class_turn, self.class_thread = (array("q", bytes(8 * 1024)) for _ in range(2))
@@ -348,6 +353,10 @@ class Automaton:
 
     def returning(self, at: int, back: int) -> int:
         """The BYTES at ``at``, a tail, with what follows the call in place of the return."""
+        key = _packed(at, back, 0)
+        known = self.tails.get(key)
+        if known is not None:
+            return known
         chain = []
         while self.op[at] == _BYTES:
             chain.append(self.args[at])
@@ -355,6 +364,7 @@ class Automaton:
         back = self.target(back)
         while chain:
             back = self.head(chain.pop(), back)
+        self.tails[key] = back
         return back
 
     def head(self, bits: Any, following: int) -> int:
@@ -379,11 +389,10 @@ class Automaton:
     def state(self, threads: Any) -> int:
         """The state of these settled threads; _DEAD of none. LimitError past the bounds."""
         if len(threads) == 1:
-            key: tuple[int, ...] = (threads[0],)
-        else:
-            key = self.joined(threads)
-            if not key:
-                return _DEAD
+            return self.alone(threads[0])
+        key = self.joined(threads)
+        if len(key) < 2:
+            return self.alone(key[0]) if key else _DEAD
         known = self.numbers.get(key)
         if known is not None:
             return known
@@ -391,7 +400,18 @@ class Automaton:
             raise LimitError(
                 "too many ways to go on", bound="machine_threads", limit=self.limits.machine_threads, size=len(key)
             )
-        return self.made(key)
+        number = self.made(key)
+        self.numbers[key] = number
+        return number
+
+    def alone(self, thread: int) -> int:
+        """The state of one settled thread."""
+        known = self.numbers.get(thread)
+        if known is not None:
+            return known
+        number = self.made((thread,))
+        self.numbers[thread] = number
+        return number
 
     def joined(self, threads: Any) -> tuple[int, ...]:
         """One thread for each instruction and conditions, as far as frames can be merged; sorted."""
@@ -444,35 +464,73 @@ class Automaton:
         symbols: list[int] = []
         exits: set[tuple[int, int]] = set()
         accepts = False
-        stack = list(key)
-        seen: set[int] = set()
-        while stack:
-            thread = stack.pop()
+        todo = self.pushed(0, key)
+        self.met_count = 0
+        while todo:
+            todo -= 1
+            thread = self.stack[todo]
             at = thread >> 40
             op = self.op[at]
-            if op == _BYTES:
-                if self.live[at]:
-                    waiting.append(thread)
+            if not self.live[at] or (op != _BYTES and self.met(thread)):
                 continue
-            if thread in seen or not self.live[at]:
-                continue
-            seen.add(thread)
             frame = thread >> 16 & 0xFFFFFF
-            if op == _SYMBOL:
+            if op == _BYTES:
+                waiting.append(thread)
+            elif op == _SPLIT:
+                todo = self.split(todo, at, thread & 0xFFFFFFFFFF)
+            elif op == _SYMBOL:
                 symbols.append(thread)
             elif op == _ACCEPT:
                 accepts = accepts or self.guards.settled_at_end(thread & 0xFFFF)
             else:
                 if frame < self.bases and op in (_RETURN, _LOOP):
                     exits.add((frame, thread & 0xFFFF))
-                stack += self.ways(at, frame, thread & 0xFFFF)
-        self.note(key, least, most, tuple(waiting), tuple(sorted(exits)), tuple(symbols), accepts)
+                after = self.onward(at, op, frame, thread & 0xFFFF) if frame >= self.bases else _DEAD
+                todo = self.pushed(todo, self.ways(at, frame, thread & 0xFFFF) if after < 0 else (after,))
+        self.note(
+            key, least, most, tuple(waiting), tuple(sorted(exits)) if exits else _NOTHING, tuple(symbols), accepts
+        )
         return number
+
+    def met(self, thread: int) -> bool:
+        """Whether the thread was met since ``met_count`` was 0; from now on it was."""
+        count = self.met_count
+        for i in range(min(count, _FEW)):
+            if self.met_first[i] == thread:
+                return True
+        if count < _FEW:
+            self.met_first[count] = thread
+        elif count == _FEW:
+            self.met_later = {thread}
+        elif thread in self.met_later:
+            return True
+        else:
+            self.met_later.add(thread)
+        self.met_count = count + 1
+        return False
+
+    def pushed(self, todo: int, threads: Any) -> int:
+        """Put threads on the stack, of which ``todo`` are there; how many are then."""
+        if todo + len(threads) > len(self.stack):
+            self.stack = longer("q", self.stack, 8 * (len(self.stack) + len(threads)))
+        for thread in threads:
+            self.stack[todo] = thread
+            todo += 1
+        return todo
+
+    def split(self, todo: int, at: int, rest: int) -> int:
+        """As ``pushed``, for the ways of a SPLIT; ``rest``: the frame and conditions of the thread."""
+        ways = self.args[at]
+        if todo + len(ways) > len(self.stack):
+            self.stack = longer("q", self.stack, 8 * (len(self.stack) + len(ways)))
+        for target in ways:
+            self.stack[todo] = target << 40 | rest
+            todo += 1
+        return todo
 
     def note(self, key: Any, least: int, most: int, waiting: Any, exits: Any, symbols: Any, accepts: bool) -> None:
         number = self.size
         self.size = number + 1
-        self.numbers[key] = number
         self.threads.append(key)
         self.exits.append(exits)
         self.symbols.append(symbols)
@@ -598,7 +656,7 @@ class Automaton:
             if number:
                 width += 1
                 if self.class_state[number] == _NEW:
-                    self.class_state[number] = self.state(self.class_threads(number))
+                    self.class_state[number] = self.class_reached(number)
                 self.rows[row + i] = self.class_state[number]
         self.wide[state] = width
         self.after[state] = row >> 8
@@ -611,7 +669,7 @@ class Automaton:
         if thread & 0xFFFF or self.set_at(at) >= 256:
             return False
         after = self.settled(_packed(self.then[at], thread >> 16 & 0xFFFFFF, 0))
-        self.after[state] = _DEAD if after < 0 else self.state((after,))
+        self.after[state] = _DEAD if after < 0 else self.alone(after)
         self.byte[state] = self.set_at(at)
         self.wide[state] = 0 if after < 0 else 1
         self.waiting[state] = None
@@ -620,7 +678,8 @@ class Automaton:
     def set_at(self, at: int) -> int:
         """The number of the set of bytes of the BYTES at ``at``."""
         if self.set_of[at] < 0:
-            self.set_of[at] = self.byte_sets.number(self.args[at])
+            known = self.set_numbers.get(self.args[at])
+            self.set_of[at] = self.byte_sets.number(self.args[at]) if known is None else known
         return self.set_of[at]
 
     def follow(self, thread: int) -> None:
@@ -671,13 +730,15 @@ class Automaton:
         self.class_state[number] = _NEW
         return number
 
-    def class_threads(self, number: int) -> list[int]:
-        """The threads that go on with the bytes of a class."""
+    def class_reached(self, number: int) -> int:
+        """The state of the threads that go on with the bytes of a class."""
+        if not self.class_above[number]:
+            return self.alone(self.class_thread[number])
         out = []
         while number:
             out.append(self.class_thread[number])
             number = self.class_above[number]
-        return out
+        return self.state(out)
 
     def more_classes(self) -> None:
         size = len(self.class_above)
