@@ -301,3 +301,18 @@ def test_a_marker_that_the_history_misspells_is_read_as_the_instructions_have_it
 def test_a_block_that_the_prompt_opened_may_be_opened_once_more(again: str) -> None:
     message = read(PLAIN, f"{again}hm</think>fine", generation_prompt="<|assistant|><think>\n")
     assert (message.reasoning_content.strip(), message.content) == ("hm", "fine")
+
+
+HEADED = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}"
+    "{% for c in m.tool_calls or [] %}[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}"
+    "{% endfor %}<|fin|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.mark.parametrize("opens", ["[TOOL_CALLS]", "[TOOL_CALLS] ", "[TOOL_CALLS] [TOOL_CALLS]"])
+def test_the_array_of_earlier_releases_is_read(opens: str) -> None:
+    call = '{"name": "ring", "arguments": {"times": 2}, "id": "%s"}'
+    message = read(HEADED, f"Hi{opens}[{call % 'abcdefgh1'}, {call % 'abcdefgh2'}]<|fin|>", tools=TOOLS)
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("ring", '{"times": 2}')] * 2
+    assert (message.content, message.problems) == ("Hi", ())

@@ -31,6 +31,7 @@ COUNTED = '<|sek|><|kol|>fn.get_weather:0<|karg|>{"city": "x"}<|/kol|><|/sek|>'
         (own.TAGGED_KEYS_AND_VALUES, PAIRS + "\n</kul>"),
         (own.COUNTED_IN_SECTION, COUNTED.replace("<|/kol|>", "<|/kol|><|/kol|>")),
         (own.COUNTED_IN_SECTION, COUNTED + "<|/sek|>"),
+        (own.COUNTED_IN_SECTION, "<|sek|>\n" + COUNTED),
     ],
 )
 def test_a_doubled_marker_is_no_text(source: str, text: str, behind: str) -> None:

@@ -95,14 +95,14 @@ def _headed(*after_name: str | Slot) -> ToolProfile:
     return ToolProfile(format=ToolFormat.TAG_WITH_JSON, call=call, parallel=True)
 
 
-def _array(opens: str) -> ToolProfile:
+def _array(opens: str, *, ids: bool = False) -> ToolProfile:
     return ToolProfile(
         format=ToolFormat.JSON_NATIVE,
         section_open=Marker("", opens + "[", ""),
         section_close=Marker("", "]", ""),
         separator=Marker("", ",", " "),
         call=(Slot.OBJECT,),
-        object=JsonShape(),
+        object=JsonShape(id_path=("id",) if ids else None),
         parallel=True,
         array=True,
     )
@@ -115,7 +115,15 @@ def _object(opens: str) -> ToolProfile:
 
 # Text that opens calls -> further forms of a call: releases of one model family share templates.
 FORMS: tuple[tuple[str, tuple[ToolProfile, ...]], ...] = (
-    ("[TOOL_CALLS]", (_headed("[CALL_ID]", Slot.ID, "[ARGS]"), _headed("[ARGS]"), _headed())),
+    (
+        "[TOOL_CALLS]",
+        (
+            _headed("[CALL_ID]", Slot.ID, "[ARGS]"),
+            _headed("[ARGS]"),
+            _headed(),
+            _array("[TOOL_CALLS]", ids=True),
+        ),
+    ),
     ("<|tool_call|>", (_array("<tool_call>"),)),  # plain text in later releases
     ("<|message_sep|>\n\nfunction call<|role_sep|>", (_object("<|function_call|>"),)),  # a token in later releases
 )
@@ -132,7 +140,7 @@ def other_forms(tools: ToolProfile, request: DialectRequest) -> tuple[ToolProfil
     """Further forms that are read beside ``tools``; none that it shows itself."""
     first = tools.call[0] if tools.call and isinstance(tools.call[0], Marker) else Marker()
     text = tools.section_open.text or first.text
-    found = [form for key, forms in FORMS if text.startswith(key) for form in forms]
+    found = [form for key, forms in FORMS if text.startswith(key) for form in forms if not (form.array and tools.array)]
     found += filter(None, [_without_suffix(tools), _as_asked_for(tools)])
     if request.choice in ("required", "named") and text.strip("[{"):
         found.append(_FORCED)

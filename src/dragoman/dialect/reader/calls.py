@@ -191,7 +191,9 @@ class CallReader:
 
     def _section(self) -> Node:
         bracket = seq(GAP, opt(seq(lit("["), GAP))) if self.tools.array else GAP
-        return seq(loose(self.shape.section, self.controls), self._count(), bracket)
+        first = words(self.shape.section)[:1]
+        doubled = opt(seq(marker(first[0], self.controls), GAP)) if first and is_tag(first[0]) else EMPTY
+        return seq(doubled, loose(self.shape.section, self.controls), self._count(), bracket)
 
     def _count(self) -> Node:
         """How many calls follow, where the section's opener tells: nobody asks."""
