@@ -72,6 +72,7 @@ def test_a_template_that_shows_its_calls_has_no_family_for_them() -> None:
     ("name", "text"),
     [
         ("LFM2-8B-A1B", "<|tool_call_start|>[ping(host='h', n=1)]<|tool_call_end|>"),
+        ("ibm-granite-granite-3.3-2B-Instruct", '<tool_call>[{"name": "ping", "arguments": {"host": "h", "n": 1}}]'),
         ("ibm-granite-granite-3.3-2B-Instruct", '<|tool_call|>[{"name": "ping", "arguments": {"host": "h", "n": 1}}]'),
     ],
 )

@@ -140,7 +140,8 @@ def other_forms(tools: ToolProfile, request: DialectRequest) -> tuple[ToolProfil
     """Further forms that are read beside ``tools``; none that it shows itself."""
     first = tools.call[0] if tools.call and isinstance(tools.call[0], Marker) else Marker()
     text = tools.section_open.text or first.text
-    found = [form for key, forms in FORMS if text.startswith(key) for form in forms if not (form.array and tools.array)]
+    bare = text.replace(" ", "")
+    found = [form for key, forms in FORMS if text.startswith(key) for form in forms if form.section_open.text != bare]
     found += filter(None, [_without_suffix(tools), _as_asked_for(tools)])
     if request.choice in ("required", "named") and text.strip("[{"):
         found.append(_FORCED)
