@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,7 +15,7 @@ from dragoman.dialect.request import DialectRequest, Tool
 from dragoman.errors import OutputError
 from dragoman.format import ChatFormat
 from tests import learned_templates
-from tests.dialects import FORMATS, Reading, openai_tools, profile, reader_program
+from tests.dialects import FORMATS, Reading, can_write, openai_tools, profile, reader_program, writer_program
 
 _TYPES = {
     "obj": {"type": "object"},
@@ -175,6 +176,54 @@ def test_a_cut_inside_a_string_that_holds_a_closer_keeps_the_text(name: str) -> 
     message = read(name, cut, reason="length")
     assert message.tool_calls[0].arguments == f'{{"obj": {{"x": "{closers}'
     assert message.truncated
+
+
+# The end of all calls, as the template writes it.
+ENDS = {"tagged": "</fn>\n</tool>", "invoke": "</invoke>\n</x:calls>"}
+
+
+def unclosed(name: str, key: str, value: str) -> str:
+    """A call whose last argument lacks its closer."""
+    written = WRITE[name][0]([("file", [(key, value)])])
+    closer = "</par>\n" if name == "tagged" else "</parameter>\n"
+    assert closer in written
+    return "".join(written.rsplit(closer, 1))
+
+
+@pytest.mark.parametrize("behind", ["", "\n", "\nDone.", "<|fin|>", "NEXT"])
+@pytest.mark.parametrize(
+    ("key", "value", "read_as"),
+    [("text", "Rome", "Rome"), ("count", "3", 3), ("obj", '{"a": [1]}', {"a": [1]}), ("other", "x", "x")],
+)
+@pytest.mark.parametrize("name", sorted(ENDS))
+def test_a_value_without_its_closer_ends_where_all_calls_do(
+    name: str, key: str, value: str, read_as: object, behind: str
+) -> None:
+    following = WRITE[name][0]([("next", [("text", "b")])])
+    message = read(name, unclosed(name, key, value) + behind.replace("NEXT", following))
+    calls = [json.loads(call.arguments) for call in message.tool_calls]
+    assert calls == [{key: read_as}, *([{"text": "b"}] if behind == "NEXT" else [])]
+    assert message.content.strip() == behind.strip().replace("NEXT", "").replace("<|fin|>", "")
+    assert [problem.code for problem in message.problems] == ["stray_text"]
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\nand more", "</x>", "\nA call:\nNEXT\n"])
+@pytest.mark.parametrize("name", sorted(ENDS))
+def test_a_value_that_holds_the_end_of_all_calls_ends_at_its_closer(name: str, between: str) -> None:
+    """Its closer comes all the same; without another call inside, whose name would settle it."""
+    value = f"a\n{ENDS[name]}{between.replace('NEXT', ENDS[name])}"
+    (call,) = read(name, WRITE[name][0]([("file", [("text", value)])])).tool_calls
+    assert json.loads(call.arguments) == {"text": value}
+
+
+@pytest.mark.parametrize("name", sorted(ENDS))
+def test_no_value_is_written_that_holds_the_end_of_all_calls(name: str) -> None:
+    """So nothing that may be written is read as a call whose closer is missing."""
+    program = writer_program(profile(FORMATS[name]), replace(REQUEST, choice="required"))
+    values = {"a\n" + ENDS[name]: False, "a\n" + ENDS[name][:-1]: True, ENDS[name][1:]: True}
+    for value, writable in values.items():
+        text = WRITE[name][0]([("next", [("text", value)])])
+        assert can_write(program, text) is writable, value
 
 
 def test_strict_reading_still_refuses_a_call_that_leaves_its_format() -> None:

@@ -148,6 +148,18 @@ def end_words(text: str) -> tuple[str, ...]:
     return tuple(out)
 
 
+def end_of_calls(tools: ToolProfile) -> str:
+    """The template's text behind the last argument of its last call, where that is two tags or more: it ends a value
+    whose own closer is missing. Empty where there is no such text."""
+    last = tools.call[-1] if tools.call else None
+    if not isinstance(last, Marker) or tools.call[-2:-1] != (Slot.ARGS,) or tools.array:
+        return ""
+    closed = tools.section_close
+    text = last.text + (last.after + closed.written.rstrip() if closed.text else "")
+    tags = words(text)
+    return text if len(tags) > 1 and all(is_tag(tag) and tag == final_tag(tag) for tag in tags) else ""
+
+
 def final_tag(text: str) -> str:
     """The tag that ``text`` ends with, ``text`` itself where it ends with none or is a name between two."""
     found = re.search(r"<[^<>\s]+>\Z", text)

@@ -1,7 +1,8 @@
 """Reading arguments that are tagged one by one.
 
 A value ends where its closer is followed by the next argument or the end of the call: until that is read the closer is
-data. So the text goes on beside every attempt to leave it, and the commit behind the next opener ends the dispute. The
+data. Without its closer it ends where the template's whole end of all calls follows, unless a closer comes all the
+same. So the text goes on beside every attempt to leave it, and the commit behind the next opener ends the dispute. The
 end of a call without the layout in front of it settles nothing: what follows does. An object or array is read as such
 first, so that closers inside its strings are text; where it breaks it is text up to the closer.
 """
@@ -36,6 +37,7 @@ from dragoman.dialect.shape import (
     closes_values,
     delimiter_after,
     distinctive,
+    end_of_calls,
     quoted_values,
     string_word,
     type_marks,
@@ -120,7 +122,7 @@ class TaggedReader:
             end = seq(GAP, END)
             # Python allows a comma behind the last one.
             comma = opt(seq(GAP, marker(self._separator(), self.controls))) if self.literal else EMPTY
-            arguments, ends = self._arguments(tool), alt(self._end(), end)
+            arguments, ends = self._arguments(tool), alt(self._end(), end, *self._unclosed(tool))
             self.made[rule] = alt(arguments, ends) if self._open_ended() else seq(arguments, comma, ends)
             if self._reads_containers():
                 self._recover(number, rule)
@@ -139,7 +141,11 @@ class TaggedReader:
             text = Tag(region, TEXT, resumed=True)
             argument = Tag("arg", seq(text, *self._behind_value(at)), resumed=True)
             broken = f"{self.prefix}broken.{region}.{number}"
-            call = Tag("call", seq(argument, Ref(rule)), resumed=True)
+            going_on = seq(argument, Ref(rule))
+            if self._ending():
+                unclosed = Tag("arg", seq(text, UNCLOSED), resumed=True)
+                going_on = alt(going_on, seq(unclosed, self._end_without_closer()))
+            call = Tag("call", going_on, resumed=True)
             self.made[broken] = seq(call, Ref(self.prefix + "after_call"))
             self.recovery[self._label(region, number)] = Recovery(broken, ("call", "arg", region), quiet=True)
 
@@ -190,13 +196,17 @@ class TaggedReader:
         if self.profile.nested is not None:
             root = None if tool is None or tool not in self.tools else self.tools[tool].parameters
             return Repeat(seq(GAP, NestedReader(self.profile.nested, self.controls).members(root, root)))
-        separator = self._separator()
-        lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
+        number = self.numbers.get(tool, "other")
+        argument = Tag("arg", self._argument(self._kinds(tool), number))
         settles = Commit("body") if distinctive(self.opening.text) else EMPTY
         after = GAP if self.opening.after else EMPTY
         start = seq(GAP, opener(self.opening.text, self.controls), settles, after) if self.opening.text else GAP
-        number = self.numbers.get(tool, "other")
-        argument = Tag("arg", self._argument(self._kinds(tool), number))
+        if self._ending():
+            # Both ways read the same rule up to the end of the value.
+            self.made[self._begun(number)] = self._argument(self._kinds(tool), number, closed=False)
+            argument = Tag("arg", seq(Ref(self._begun(number)), *self._behind_value(self.pieces.index(Slot.VALUE))))
+        separator = self._separator()
+        lead = opt(seq(GAP, marker(separator, self.controls))) if separator else EMPTY
         if not self._open_ended():
             return Repeat(seq(lead, start, argument))
         behind = (layout_before(self._between()), opener(self.opening.text, self.controls), settles, after)
@@ -204,6 +214,36 @@ class TaggedReader:
         end = seq(layout_before(self._layout()), marker(first, self.controls), opt(closer(others, self.controls)))
         last = seq(GAP, END)
         return seq(start, argument, Repeat(seq(*behind, argument)), alt(end, last))
+
+    def _begun(self, number: str) -> str:
+        return f"{self.prefix}begun.{number}"
+
+    def _ending(self) -> str:
+        """The text that ends all calls, behind which a value ends that nothing closes."""
+        plain = (
+            self._reads_containers()
+            and self.tail == EMPTY
+            and not self.quote
+            and not self._separator()
+            and self.opening.text
+        )
+        return end_of_calls(self.profile) if plain and self._value_closer() else ""
+
+    def _unclosed(self, tool: str | None) -> list[Node]:
+        """A last argument without its closer, and the end of the calls. What follows tells it from a value that holds
+        this text: the end of the output or of the turn, or another call."""
+        ending = self._ending()
+        if not ending:
+            return []
+        number = self.numbers.get(tool, "other")
+        settles = Commit("body") if distinctive(self.opening.text) else EMPTY
+        after = GAP if self.opening.after else EMPTY
+        start = seq(GAP, opener(self.opening.text, self.controls), settles, after)
+        return [seq(start, Tag("arg", seq(Ref(self._begun(number)), UNCLOSED)), self._end_without_closer())]
+
+    def _end_without_closer(self) -> Node:
+        closed = delimiter_after(self.pieces, self.pieces.index(Slot.VALUE))
+        return seq(layout_before(closed.before or self._layout()), marker(self._ending(), self.controls))
 
     def _open_ended(self) -> bool:
         """True: a value is text up to whatever comes next, so all white space but the template's own is the value's."""
@@ -245,7 +285,8 @@ class TaggedReader:
                 kinds.setdefault(region, []).extend(spellings(key, self.profile.escapes.key))
         return kinds
 
-    def _argument(self, kinds: dict[str, list[str]], number: str) -> Node:
+    def _argument(self, kinds: dict[str, list[str]], number: str, *, closed: bool = True) -> Node:
+        """An argument behind its opener; up to the end of its value, unless ``closed``."""
         ways: list[Node] = []
         if self.profile.syntax is not None:
             colon = marker(self.profile.syntax.colon.strip(), self.controls)
@@ -253,13 +294,15 @@ class TaggedReader:
         if self.literal:
             return self._written(run_of(self._key_ends()), "value.json", number)
         for region, keys in kinds.items():
-            ways.append(self._written(alt(*(lit(key) for key in keys)), region, number, declared=True))
+            key = alt(*(lit(key) for key in keys))
+            ways.append(self._written(key, region, number, declared=True, closed=closed))
         known = [key for keys in kinds.values() for key in keys]
         excluded = self._key_ends()
         other = other_than(known, excluded, self._behind_key(), self.controls) if known else run_of(excluded)
         if self.string_word is not None:
-            ways.append(self._written(other, "value.string", number, word=_mark(self.string_word)))
-        ways.append(self._written(other, "value.typed", number, word=self._other_word()))
+            word = _mark(self.string_word)
+            ways.append(self._written(other, "value.string", number, word=word, closed=closed))
+        ways.append(self._written(other, "value.typed", number, word=self._other_word(), closed=closed))
         return alt(*ways, *self._unquoted(known))
 
     def _unquoted(self, declared: Sequence[str]) -> list[Node]:
@@ -298,7 +341,14 @@ class TaggedReader:
         return tuple(piece.text for piece in self.pieces[at + 1 : at + 2] if isinstance(piece, Marker))
 
     def _written(
-        self, key: Node, region: str, number: str, *, declared: bool = False, word: Node | None = None
+        self,
+        key: Node,
+        region: str,
+        number: str,
+        *,
+        declared: bool = False,
+        word: Node | None = None,
+        closed: bool = True,
     ) -> Node:
         """One argument behind its opener, with this way to read the key and the type word, its value in this region."""
         settles = declared and not self.opening.text
@@ -306,7 +356,7 @@ class TaggedReader:
         out: list[Node] = []
         for at, piece in enumerate(self.pieces):
             if piece is Slot.VALUE:
-                return seq(*out, self._value(at, region, number), *self._behind_value(at))
+                return seq(*out, self._value(at, region, number), *(self._behind_value(at) if closed else ()))
             if piece is Slot.KEY and vague and Slot.TYPE in self.pieces[:at]:
                 out.append(Commit("body"))  # the type word and what follows it are as good as an opener
             out.append(word if piece is Slot.TYPE and word is not None else self._piece(at, key))

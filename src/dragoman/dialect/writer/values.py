@@ -13,7 +13,7 @@ from dragoman.chat_schema import JSON_TYPES, declared_types, parameter_schema, r
 from dragoman.dialect.literals import COMMA, KEY_ENDS
 from dragoman.dialect.markers import SPACES, marker, overlaps_itself
 from dragoman.dialect.request import Tool
-from dragoman.dialect.shape import closes_values, quoted_values, string_word
+from dragoman.dialect.shape import closes_values, end_of_calls, quoted_values, string_word
 from dragoman.dialect.tolerances import CDATA, wraps_values
 from dragoman.dialect.writer.nested import NestedNotation
 from dragoman.dialect.writer.objects import QuotedNotation, TreeWriter
@@ -87,6 +87,8 @@ class ValueWriter:
         if not closers:
             after = (*pieces[:1], *self.profile.call[-1:], self.profile.argument_separator)
             closers = [piece.text for piece in after if isinstance(piece, Marker) and piece.text]
+        elif not (self.profile.syntax or self.profile.nested):
+            closers.append(end_of_calls(self.profile))  # read as the end of a value whose closer is missing
         early = [overlaps_itself(text) for text in closers]
         return tuple(dict.fromkeys(text for text in (*closers, *early) if text))
 
