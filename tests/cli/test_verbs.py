@@ -151,14 +151,16 @@ def test_inspecting_a_folder_gives_one_line_a_template(run: Run, template: Path,
     (tmp_path / "good.jinja").write_text(template.read_text("utf-8"), "utf-8")
     (tmp_path / "broken.jinja").write_text("{% if %}", "utf-8")
     code, out, _ = run("inspect", tmp_path)
-    assert code == 0
+    assert code == 1  # one of them cannot be read
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert "json_native" in lines["good.jinja"]
     assert "parallel_tool_calls" in lines["good.jinja"]
     assert "line 1" in lines["broken.jinja"]
     code, out, _ = run("inspect", tmp_path, "--json")
-    assert code == 0
+    assert code == 1
     assert {row["template"]: row["calls"] for row in json.loads(out)}["broken.jinja"] == "failed"
+    (tmp_path / "broken.jinja").unlink()
+    assert run("inspect", tmp_path)[0] == 0
 
 
 def test_every_kind_of_source_gives_the_same_format(run: Run, template: Path, tmp_path: Path) -> None:

@@ -142,3 +142,16 @@ def test_the_closer_of_reasoning_behind_a_call_inside_it_is_no_text(behind: str,
     message = turn.message
     assert (message.reasoning_content.strip(), message.content) == ("Let me see.", "Done." if behind == "Done." else "")
     assert len(message.tool_calls) == 1 + behind.count("{call}")
+
+
+def test_arguments_stream_where_a_forced_call_may_be_a_plain_list_behind_the_same_opener() -> None:
+    """``functools[`` opens this template's own section: only one way to read what follows it."""
+    source = wrap(
+        CONTENT
+        + """{% if m.tool_calls %}{{ ' functools[' }}{% for c in m.tool_calls -%}
+{{ '{"name": "' + c.function.name + '", "arguments": ' + (c.function.arguments | tojson) + '}' + (', ' if not loop.last else '') }}
+{%- endfor %}{{ ']' }}{% endif %}"""
+    )
+    turn = ChatFormat.from_template(source).turn([{"role": "user", "content": "Hi"}], STRINGS, "required")
+    turn.feed(' functools[{"name": "get_weather", "arguments": {"city": "Rom')
+    assert [(call.name, call.arguments) for call in turn.message.tool_calls] == [("get_weather", '{"city": "Rom')]

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_folder(files: list[Path], *, as_json: bool) -> int:
-    """One line a template: how calls are written, how reasoning is told, what is proven."""
+    """One line a template: how calls are written, how reasoning is told, what is proven. 1 where one cannot be read."""
     from dragoman.format import ChatFormat
     from dragoman.inspector.shown import summary
 
@@ -60,15 +60,16 @@ def _run_folder(files: list[Path], *, as_json: bool) -> int:
                 row = {"template": file.name, "calls": "failed", "reasoning": "", "proven": [], "error": str(error)}
             rows.append(row)
             step()
+    code = int(any("error" in row for row in rows))
     if as_json:
         print_json(rows)
-        return 0
+        return code
 
     def line(row: Mapping[str, Any]) -> list[str]:
         return [row["template"], row["calls"], row["reasoning"], row.get("error") or ", ".join(row["proven"])]
 
     print_table(map(line, rows), head=("template", "calls", "reasoning", "proven"))
-    return 0
+    return code
 
 
 def _print_facts(facts: Sequence[Mapping[str, Any]]) -> None:

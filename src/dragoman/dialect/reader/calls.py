@@ -86,7 +86,9 @@ class CallReader:
         joint: str = "",
         ends: Iterable[str] = (),
         unopened: Node | None = None,
+        own: str = "",
     ) -> None:
+        self.own = own  # the opener of the template's own section: the way to its own form, and to no other
         self.unopened = unopened  # a closer of reasoning that a call stood in, read to its end
         self.joint = joint
         self.namespace = namespace
@@ -117,7 +119,11 @@ class CallReader:
         """The ways into a call: through the section, or right away where a call can be told without it."""
         ways: list[Node] = []
         around = (
-            [seq(self._around(text), GAP) for text, _ in around_bare_calls(self.tools, self.request)]
+            [
+                seq(self._around(text), GAP)
+                for text, _ in around_bare_calls(self.tools, self.request)
+                if text != self.own
+            ]
             if self.shape.bare
             else []
         )

@@ -84,6 +84,7 @@ def reader_rules(
                 namespace=namespace,
                 joint="" if i else joint(profile),
                 ends=_ends_of_text(profile, controls),
+                own=profile.tools.section_open.text,
                 unopened=_closed(reasoning, controls) if request.read_reasoning and reasoning.close.text else None,
             )
             rules |= reader.rules()
