@@ -149,7 +149,8 @@ def test_arguments_stream_where_a_forced_call_may_be_a_plain_list_behind_the_sam
     source = wrap(
         CONTENT
         + """{% if m.tool_calls %}{{ ' functools[' }}{% for c in m.tool_calls -%}
-{{ '{"name": "' + c.function.name + '", "arguments": ' + (c.function.arguments | tojson) + '}' + (', ' if not loop.last else '') }}
+{{ '{"name": "' + c.function.name + '", "arguments": ' + (c.function.arguments | tojson) + '}' -}}
+{{ ', ' if not loop.last else '' }}
 {%- endfor %}{{ ']' }}{% endif %}"""
     )
     turn = ChatFormat.from_template(source).turn([{"role": "user", "content": "Hi"}], STRINGS, "required")
