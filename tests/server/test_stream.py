@@ -170,6 +170,17 @@ def test_an_engine_without_grammars_refuses_what_it_cannot_enforce() -> None:
     assert service.chat(tools=TOOLS).status_code == 200
 
 
+def test_strict_tools_on_an_engine_without_grammars_are_told_and_not_refused() -> None:
+    """The SDKs of agents mark every tool so."""
+    service = Service(["Hi.", "Hi."], info=EngineInfo(model="plain"))
+    tools = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]
+    answer = service.chat(tools=tools)
+    assert answer.status_code == 200
+    assert answer.json()["dragoman"]["unconstrained"].startswith("tools[0] is strict")
+    assert "unconstrained" not in service.chat(tools=TOOLS).json().get("dragoman", {})
+    assert service.chat(tools=tools, tool_choice="required").status_code == 400
+
+
 def check(chunks: Sequence[dict[str, Any]], *, usage: bool) -> None:
     """The rules that clients break on."""
     if usage:

@@ -26,7 +26,9 @@ from dragoman.stream.arguments import NO_SPELLINGS, Spellings
 from dragoman.stream.call import CallBuilder
 from dragoman.stream.mismatch import Marks, markup_in
 
-_ROOT: Final = frozenset({"content", "reasoning", "call", "opening", "unclosed", "stop", "list.open", "list.close"})
+_ROOT: Final = frozenset(
+    {"content", "reasoning", "call", "opening", "hollow", "unclosed", "stop", "list.open", "list.close"}
+)
 _IN_CALL: Final = frozenset({"id", "id.json", "name", "name.json", "args", "args.json", "odd"})
 _NO_MARKS: Final = Marks()
 _LAYOUT: Final = " \t\r\n\f\v"
@@ -200,7 +202,7 @@ class MessageBuilder:
         """What of the format the answer holds, where no problem has told of that yet."""
         known = {problem.code for problem in self._problems}
         for code, message in markup_in("".join(self._content), self._marks):
-            if code != "unread_call" or not known & {"broken_call", "nameless_call", "unexpected_text"}:
+            if code == "stray_closer" or not known & {"broken_call", "nameless_call", "unexpected_text", "unread_call"}:
                 self.note(code, message, self._position)
 
     def cut_before_name(self, written: bytes, position: int) -> None:
@@ -247,6 +249,8 @@ class MessageBuilder:
         elif tag == "list.open":
             out += self._release_bracket()
             self._bracket = ""
+        elif tag == "hollow":
+            self.note("empty_call", "the marks of a call stand there with no call between them", self._position)
         elif tag == "unclosed":
             self.note("unclosed_reasoning", "the output ends inside reasoning, without an answer", self._position)
         elif tag == "stop":

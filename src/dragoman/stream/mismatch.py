@@ -16,6 +16,8 @@ from dragoman.chat import Problem
 MISMATCHES = frozenset(
     {
         "broken_call",
+        "empty_call",
+        "invalid_arguments",
         "nameless_call",
         "repaired_call",
         "stray_closer",
@@ -26,6 +28,7 @@ MISMATCHES = frozenset(
     }
 )
 _QUOTES = "`'\""
+_BEHIND_A_CALL = r"(?:^|[}}\])])[ \t]*{}"  # on a line of its own, or behind what may be a call
 _FENCE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -45,7 +48,7 @@ def mismatch(problems: Sequence[Problem]) -> Problem | None:
 
 def markup_in(answer: str, marks: Marks) -> Iterator[tuple[str, str]]:
     """(code, message) of what the answer holds, one of each kind at most."""
-    if not any(text and text in answer for text in (marks.reasoning_closer, *marks.openers)):
+    if not any(text and text in answer for text in (marks.reasoning_closer, *marks.openers, marks.closer)):
         return
     answer = _FENCE.sub("", answer)
     closer = marks.reasoning_closer
@@ -56,3 +59,9 @@ def markup_in(answer: str, marks: Marks) -> Iterator[tuple[str, str]]:
         if re.search(rf"^[ \t]*{re.escape(opener)}{behind}", answer, re.MULTILINE | re.DOTALL):
             yield "unread_call", f"the answer holds {opener!r}, behind which stands no call of the format"
             return
+    if (
+        marks.openers
+        and marks.closer
+        and re.search(_BEHIND_A_CALL.format(re.escape(marks.closer)), answer, re.MULTILINE)
+    ):
+        yield "unread_call", f"the answer holds {closer!r}, which closes no call that could be read"

@@ -165,12 +165,12 @@ class CallReader:
         return Ref(self.prefix + rule)
 
     def _empty_blocks(self) -> list[Node]:
-        """Opener and closer with nothing between: no call, no text."""
+        """Opener and closer with nothing between: no call, no text, and told."""
         pairs = [(words(self.shape.section), self.shape.section_end)]
         pairs += [(way[:1], self.shape.closing) for way in opening_words(self.shape.opening.text)[:1]]
         return [
             seq(
-                spaced([marker(word, self.controls) for word in (*opened, final_tag(closed[-1]))]),
+                Tag("hollow", spaced([marker(word, self.controls) for word in (*opened, final_tag(closed[-1]))])),
                 Commit("body"),
                 Ref("body"),
             )

@@ -68,7 +68,7 @@ def prepare(
     )
     try:
         generation = _constrained(generation, turn, fmt, info)
-        unconstrained = None
+        unconstrained = _strict_in_vain(generation, turn, info)
     except SchemaError as error:
         if not _may_go_free(turn):
             raise _placed(error, turn, fmt) from error
@@ -222,9 +222,9 @@ def _constrained(generation: Generation, turn: Turn, fmt: ChatFormat, info: Engi
     if info.grammar_forms:
         spec = turn.grammar.spec(info.grammar_forms)
         return replace(generation, grammar=spec, sampling=_without_controls(generation, turn, fmt))
-    if _may_go_free(turn):
-        return generation
     answer = turn.request.answer
+    if turn.request.choice == "auto" and answer is None:
+        return generation
     raise UsageError(
         f"the engine of {info.model} takes neither grammars nor masks, so this request cannot be enforced; "
         "use tool_choice auto and no response_format and no grammar, or another engine",
@@ -264,6 +264,14 @@ def _with_open_tools(request: Ask, refused: Collection[int]) -> Ask:
 
     tools = [opened(tool) if at in refused else tool for at, tool in enumerate(request.turn["tools"])]
     return replace(request, turn={**request.turn, "tools": tools})
+
+
+def _strict_in_vain(generation: Generation, turn: Turn, info: EngineInfo) -> str | None:
+    """What to tell where tools are strict, as agents' SDKs mark them all, and nothing holds the engine to that."""
+    strict = [at for at, tool in enumerate(turn.request.tools) if tool.strict and tool in turn.request.callable_tools]
+    if not strict or generation.constraint is not None or generation.grammar is not None:
+        return None
+    return f"tools[{strict[0]}] is strict, and the engine of {info.model} takes neither grammars nor masks"
 
 
 def _may_go_free(turn: Turn) -> bool:
