@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from dragoman.constraint.constraint import Constraint
 from dragoman.constraint.cursor import Cursor
 from dragoman.constraint.positions import Position
 from dragoman.dialect import facts
-from dragoman.dialect.request import DialectRequest
+from dragoman.dialect.request import DialectRequest, JsonAnswer
 from dragoman.dialect.shape import openers
 from dragoman.engine import FinishReason
 from dragoman.errors import StateError, UsageError
@@ -180,8 +181,19 @@ class Turn:
         whole = reason == "stop" or self.ended  # its end was read, whatever ran out afterwards
         self._reason = "content_filter" if filtered else "stop" if whole else "length"
         deltas += _merged(self._builder.finish("stop" if whole else "length"))
+        self._note_unmet(reader)
         self._refuse(deltas)
         return deltas
+
+    def _note_unmet(self, reader: Reader) -> None:
+        """A problem where the answer is not what was asked for: some engines take no grammar, or do not keep to it."""
+        message = self.message
+        if self._reason != "stop" or message.tool_calls or message.problems:
+            return
+        if self.request.choice in ("required", "named"):
+            self._builder.note("missing_call", "a call was required, and the output holds none", reader.position)
+        elif isinstance(self.request.answer, JsonAnswer) and not _is_json(message.content):
+            self._builder.note("invalid_answer", "JSON was asked for, and the answer is none", reader.position)
 
     def _end(self, reader: Reader, reason: Literal["stop", "length"]) -> list[Event]:
         """The last events of the output."""
@@ -415,3 +427,11 @@ def _id_source(seed: int | str | None) -> Callable[[], str]:
         return "".join(_ID_ALPHABET[number // len(_ID_ALPHABET) ** i % len(_ID_ALPHABET)] for i in range(_ID_LENGTH))
 
     return make
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

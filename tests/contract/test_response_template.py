@@ -40,6 +40,7 @@ REFUSED = {
     "own.name_and_keys_as_tags": "objects are tags again",
     "own.name_as_tag": "several calls without a marker",
     "own.names_in_one_object": "several calls without a marker",
+    "own.quoted_values": "several calls without a marker",
     "own.name_as_key": "a list of calls whose names are keys",
 }
 _EACH = "{% for c in m.tool_calls or [] %}"

@@ -243,7 +243,9 @@ def test_what_changes_nothing_is_told(path: str, fields: dict[str, Any], told: l
     service = Service(engine=Scripted(lambda _: "{}", info=NO_IDS), fmt=PLAIN, info=NO_IDS)
     answer = service.post({**LEAST[path], **fields}, path)
     assert answer.status_code == 200, answer.text
-    assert answer.json()["dragoman"] == {"ignored": told}
+    said = answer.json()["dragoman"]
+    said.pop("problems", None)  # an engine that writes {} whatever is asked
+    assert said == {"ignored": told}
 
 
 def test_counts_and_prompts_tell_it_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dragoman.errors import OutputError
@@ -104,6 +106,31 @@ def test_what_a_lenient_reading_has_a_problem_with_is_a_mismatch(source: str, te
         strict.finish()
     assert (problem.code, caught.value.position) == (code, problem.position)
     assert problem.message in str(caught.value)
+
+
+UNMET = [
+    ({"tool_choice": "required"}, "Hi.", "missing_call"),
+    ({"tool_choice": {"type": "function", "function": {"name": "get_weather"}}}, "", "missing_call"),
+    ({"tools": None, "response_format": {"type": "json_object"}}, "Hi.", "invalid_answer"),
+    ({"tools": None, "response_format": {"type": "json_object"}}, '{"a": 1} so', "invalid_answer"),
+    ({"tools": None, "response_format": {"type": "json_object"}}, '{"a": 1}', None),
+]
+
+
+@pytest.mark.parametrize(("asked", "text", "code"), UNMET)
+def test_an_answer_that_is_not_what_was_asked_for_is_told(asked: dict[str, Any], text: str, code: str | None) -> None:
+    fmt = ChatFormat.from_template(own.JSON_IN_TAGS)
+    for reason in ("stop", "length"):
+        turn = fmt.turn(USER, **{"tools": STRINGS, **asked})
+        turn.feed(text)
+        turn.finish(reason)
+        told = [problem.code for problem in turn.message.problems]
+        assert told == ([code] if code and reason == "stop" else [])
+    strict = fmt.turn(USER, **{"tools": STRINGS, **asked}, on_mismatch="strict")
+    strict.feed(text)
+    if code:
+        with pytest.raises(OutputError):
+            strict.finish()
 
 
 @pytest.mark.parametrize(("source", "text"), OPEN)

@@ -17,7 +17,9 @@ MISMATCHES = frozenset(
     {
         "broken_call",
         "empty_call",
+        "invalid_answer",
         "invalid_arguments",
+        "missing_call",
         "nameless_call",
         "repaired_call",
         "stray_closer",
