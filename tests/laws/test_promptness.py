@@ -187,7 +187,8 @@ def test_all_but_a_marker_is_delivered_behind_every_byte(name: str) -> None:
             if late > most:
                 flaws.append(f"{case.name}: {late} bytes of {field} late (at most {most}) behind {text[:read]!r}")
     assert not flaws, f"{len(flaws)} flaws:\n" + "\n".join(flaws[:5])
-    assert measured > 10 * WALKS
+    # Arguments wait for an id behind them, so little is due at once there.
+    assert measured > 10 * WALKS or fmt.profile.tools.ids_after_arguments
 
 
 @pytest.mark.parametrize("name", ["own.json_in_tags", "own.tagged", "own.reasoning"])

@@ -204,6 +204,8 @@ SAID = {"role": "user", "content": "one"}
             ["tools[0].x", "tools[1].function.y"],
         ),
         (CHAT, {"functions": [{"name": "f", "y": 1}]}, ["functions[0].y"]),
+        (CHAT, {"stop": ["", "x"]}, ["stop"]),
+        (CHAT, {"stop": ""}, ["stop"]),
         (
             CHAT,
             {"messages": [{**SAID, "name": "Ann", "tone": "!"}, {**SAID, "x": 1}]},

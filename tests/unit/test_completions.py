@@ -49,6 +49,21 @@ USAGE = 'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens"
 DONE = "data: [DONE]"
 
 
+@pytest.mark.parametrize(
+    ("pieces", "told"),
+    [
+        (["a\ud83d", "\ude00b"], "a\U0001f600b"),
+        (["\ud83d", "x"], "\ufffdx"),
+        (["a\ud83d"], "a\ufffd"),
+        (["\ude00"], "\ufffd"),
+    ],
+)
+def test_a_character_that_a_server_cuts_in_two_comes_whole(pieces: list[str], told: str) -> None:
+    """In JSON's escapes, one half in each event."""
+    chunks = collect(engine_of(*map(line, pieces), line("", "stop"), DONE))
+    assert "".join(chunk.text for chunk in chunks) == told
+
+
 def test_a_request_has_a_bound_always() -> None:
     """These servers write 16 tokens where nothing is said."""
     assert body_of()["max_tokens"] == 97

@@ -263,6 +263,7 @@ class _Reader:
         self._usage: Mapping[str, Any] = {}
         self.finish: FinishReason | None = None
         self._unknown_end: str | None = None
+        self._half = ""  # the first half of a character that a server cuts in two, in JSON's escapes
 
     def read(self, event: Mapping[str, Any]) -> Chunk | None:
         usage = event.get("usage")
@@ -278,6 +279,7 @@ class _Reader:
         if not isinstance(text, str):
             raise EngineError(f"the engine sent {text!r:.200} where text belongs")
         self._written += len(ids) or bool(text)
+        text, self._half = _whole(self._half + text)
         logprobs: tuple[TokenLogprob, ...] = ()
         if self._tops is not None:
             logprobs = _logprobs(choice.get("logprobs"), ids, self._tops)
@@ -286,11 +288,21 @@ class _Reader:
     def last(self) -> Chunk:
         prompt, written = (self._usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
         return Chunk(
+            "\ufffd" if self._half else "",
             finish=self.finish,
             prompt_tokens=prompt if isinstance(prompt, int) else None,
             completion_tokens=written if isinstance(written, int) else self._written,
             unknown_end=self._unknown_end,
         )
+
+
+def _whole(text: str) -> tuple[str, str]:
+    """The text with halves of characters put together, and a first half at its end that waits for the second."""
+    if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text):
+        return text, ""
+    half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+    whole = text[: len(text) - len(half)].encode("utf-16-le", "surrogatepass")
+    return whole.decode("utf-16-le", "replace"), half
 
 
 def _finish(reason: Any) -> tuple[FinishReason, str | None]:

@@ -112,7 +112,7 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
         reasoning_budget=_budget(body),
         ping_seconds=_ping(body),
         tell_reasoning=given(body, "include_reasoning", FLAG) is not False,
-        ignored=ignored(body, harmless.CHAT, *KNOWN, settings.engine_fields),
+        ignored=(*ignored(body, harmless.CHAT, *KNOWN, settings.engine_fields), *in_vain(body)),
         words=Words(_LEGACY_NAMES) if legacy else NO_WORDS,
     )
     return ask, Shape(include_usage, continuous, top is not None, legacy)
@@ -129,6 +129,12 @@ def stream_options(body: Mapping[str, Any]) -> tuple[bool, bool]:
     refuse(given, STREAM_REFUSALS, path="stream_options.")
     continuous = bool(given.get("continuous_usage_stats"))
     return continuous or bool(given.get("include_usage")), continuous
+
+
+def in_vain(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """A known field that changes nothing: a stop text without text."""
+    stop = body.get("stop")
+    return ("stop",) if stop == "" or (isinstance(stop, list) and "" in stop) else ()
 
 
 STREAM_OPTIONS = dict.fromkeys(("include_usage", "continuous_usage_stats", "include_obfuscation"), FLAG)

@@ -10,7 +10,7 @@ from dragoman.engine import NO_SETTINGS, ModelSettings
 from dragoman.errors import UsageError
 from dragoman.server.answers.jobs import Ended, Said, Usage, is_cut
 from dragoman.server.answers.likelihood import Scored
-from dragoman.server.protocols.chat import stream_options
+from dragoman.server.protocols.chat import in_vain, stream_options
 from dragoman.server.requests import harmless
 from dragoman.server.requests.ask import RawAsk
 from dragoman.server.requests.harmless import ignored
@@ -88,7 +88,7 @@ def read(body: Mapping[str, Any], settings: ModelSettings = NO_SETTINGS) -> tupl
     if shape.echo and shape.logprobs:  # the API's answer to both has the prompt's too, which programs read as scores
         message = "log probabilities of a prompt are not told: leave out echo, or logprobs"
         raise UsageError(message, param="echo")
-    strange = ignored(body, harmless.COMPLETIONS, *KNOWN, settings.engine_fields)
+    strange = (*ignored(body, harmless.COMPLETIONS, *KNOWN, settings.engine_fields), *in_vain(body))
     ask = RawAsk(prompts, sampled, texts(body, "stop"), bool(given(body, "stream", FLAG)), n, strange)
     return ask, shape
 
