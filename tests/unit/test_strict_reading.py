@@ -46,7 +46,6 @@ ODD = [
     (own.JSON_IN_TAGS, '<qor>\nget_weather(city="x")\n</qor>', "unread_call"),
     (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "arguments": {}}\n{"name": "f"}\n</qor>', "unread_call"),
     (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "arguments": {}} // so\n</qor>', "unread_call"),
-    (own.JSON_IN_TAGS, "Hi.\n</qor>", "unread_call"),
     (own.JSON_IN_TAGS, "<qor>\n\n</qor>", "empty_call"),
     (own.JSON_IN_TAGS, "<qor></qor>Hi.", "empty_call"),
     (own.JSON_IN_TAGS, '<qor>\n{"name": "get_weather", "arguments": {}, "more": 1}\n</qor>', "unread_members"),

@@ -201,7 +201,8 @@ class MessageBuilder:
     def _note_markup(self) -> None:
         """What of the format the answer holds, where no problem has told of that yet."""
         known = {problem.code for problem in self._problems}
-        for code, message in markup_in("".join(self._content), self._marks):
+        behind = "".join(self._content[self._content_before_calls :]) if self._calls else ""
+        for code, message in markup_in("".join(self._content), behind, self._marks):
             if code == "stray_closer" or not known & {"broken_call", "nameless_call", "unexpected_text", "unread_call"}:
                 self.note(code, message, self._position)
 

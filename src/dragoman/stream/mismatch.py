@@ -48,8 +48,8 @@ def mismatch(problems: Sequence[Problem]) -> Problem | None:
     return next((problem for problem in problems if problem.code in MISMATCHES), None)
 
 
-def markup_in(answer: str, marks: Marks) -> Iterator[tuple[str, str]]:
-    """(code, message) of what the answer holds, one of each kind at most."""
+def markup_in(answer: str, behind: str, marks: Marks) -> Iterator[tuple[str, str]]:
+    """(code, message) of what the answer holds, one of each kind at most. behind: its part behind calls."""
     if not any(text and text in answer for text in (marks.reasoning_closer, *marks.openers, marks.closer)):
         return
     answer = _FENCE.sub("", answer)
@@ -57,13 +57,9 @@ def markup_in(answer: str, marks: Marks) -> Iterator[tuple[str, str]]:
     if closer and re.search(rf"(?<![{_QUOTES}]){re.escape(closer)}", answer):
         yield "stray_closer", f"the answer holds {closer!r}, which closes reasoning that is not open"
     for opener in marks.openers:
-        behind = rf"(?:[ \t\r\n]*[{{\[]|.*?{re.escape(marks.closer)})" if marks.closer else r"."
-        if re.search(rf"^[ \t]*{re.escape(opener)}{behind}", answer, re.MULTILINE | re.DOTALL):
+        more = rf"(?:[ \t\r\n]*[{{\[]|.*?{re.escape(marks.closer)})" if marks.closer else r"."
+        if re.search(rf"^[ \t]*{re.escape(opener)}{more}", answer, re.MULTILINE | re.DOTALL):
             yield "unread_call", f"the answer holds {opener!r}, behind which stands no call of the format"
             return
-    if (
-        marks.openers
-        and marks.closer
-        and re.search(_BEHIND_A_CALL.format(re.escape(marks.closer)), answer, re.MULTILINE)
-    ):
-        yield "unread_call", f"the answer holds {closer!r}, which closes no call that could be read"
+    if marks.closer and re.search(_BEHIND_A_CALL.format(re.escape(marks.closer)), _FENCE.sub("", behind), re.MULTILINE):
+        yield "unread_call", f"behind a call the answer holds {marks.closer!r}, which closes none that could be read"
