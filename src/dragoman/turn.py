@@ -274,6 +274,8 @@ class Turn:
             raise UsageError(f"the turn reads {self._kind}, not {kind}: one kind per turn", param="chunk")
         if self._reader is None:
             self._start(self._vocab() if kind == _TOKENS else None)
+            if kind == _TOKENS:  # what ordinary tokens spell is no control token, whatever it looks like
+                self._builder.forget_marks(self._vocab().controls)
         assert self._reader is not None
         self._kind = kind  # not before: a chunk that is refused decides nothing
         self._type = type(chunk)

@@ -198,6 +198,10 @@ class MessageBuilder:
         self._finished = True
         return out
 
+    def forget_marks(self, texts: Collection[str]) -> None:
+        """These texts are no markup where an answer holds them."""
+        self._marks = self._marks.without(texts)
+
     def _note_markup(self) -> None:
         """What of the format the answer holds, where no problem has told of that yet."""
         known = {problem.code for problem in self._problems}

@@ -7,7 +7,7 @@ inside a line, or one that nothing of a call follows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman.chat import Problem
@@ -41,6 +41,12 @@ class Marks:
     reasoning_closer: str = ""
     openers: tuple[str, ...] = ()
     closer: str = ""
+
+    def without(self, texts: Collection[str]) -> Marks:
+        """The marks that are none of ``texts``."""
+        openers = tuple(text for text in self.openers if text not in texts)
+        reasoning, call = ("" if text in texts else text for text in (self.reasoning_closer, self.closer))
+        return Marks(reasoning, openers, call)
 
 
 def mismatch(problems: Sequence[Problem]) -> Problem | None:
