@@ -300,7 +300,7 @@ def test_reasoning_comes_back_beside_an_answer(name: str) -> None:
             if "Thought5190" in written(fmt, probe, tools, **variables):
                 break
     else:
-        pytest.skip("the history shows it in no way tried")
+        pytest.fail("the profile says that the history shows it, and no way tried does")
     strings = texts(forbidden_in(fmt), blank=False)
 
     @FAST
